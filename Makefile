@@ -191,7 +191,7 @@ test/olm: $(TESTKIT) # the catalog, and installations from it
 olm-test: ## Install, upgrade and remove every operator with a real OLM, v0 and v1, from the catalog
 	@$(MAKE) --no-print-directory test/olm PACKAGES='./e2e ./e2e/v1'
 
-mutants: ## Count how many of 24 operators with a known bug testkit finds, and its false alarms (SEEDS=1)
+mutants: ## Count how many of 56 operators with a known bug testkit finds, and its false alarms (SEEDS=1)
 	@go run ./testkit/cmd/mutants -seeds $(or $(SEEDS),1) -o build/mutants.json $(ARGS)
 
 mutants-guard: $(TESTKIT) # fails if the plans of make test find less than all plans do

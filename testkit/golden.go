@@ -130,7 +130,7 @@ func (k *K) canonical(ctx context.Context, objects []client.Object) (documents, 
 	if err != nil {
 		return nil, err
 	}
-	names := state.NewNameMap(k.Namespace, append(k.obs.history(), current...), nil)
+	names := state.NewNameMap(k.Namespace, append(k.obs.history(), current...), nil, time.Time{})
 	docs := documents{}
 	for _, c := range current {
 		document := names.Document(c.Object, status[oracle.GroupResourceOf(c)])

@@ -19,6 +19,8 @@ type logLine struct {
 // testLog forwards an operator's log to its test. After close it drops lines: the testing package panics if a test logs
 // after its end.
 type testLog struct {
+	queue *queue // observes all lines, also those that are not forwarded
+
 	mu     sync.Mutex
 	to     func(logLine)
 	closed bool
@@ -40,7 +42,8 @@ func (l *testLog) write(line logLine) {
 	}
 }
 
-// logSink is the logr.LogSink of an operator. It drops debug messages, as a production logger does.
+// logSink is the logr.LogSink of an operator. It drops debug messages, as a production logger does. Those about reconciles
+// are evaluated.
 type logSink struct {
 	log    *testLog
 	name   string
@@ -52,13 +55,18 @@ var constantKeys = []string{"controllerGroup", "controllerKind", "namespace", "r
 
 func (*logSink) Init(logr.RuntimeInfo) {}
 
-func (*logSink) Enabled(level int) bool { return level <= 0 }
+func (*logSink) Enabled(level int) bool { return level <= 0 || level == queueLevel }
 
-func (s *logSink) Info(_ int, message string, values ...any) {
+func (s *logSink) Info(level int, message string, values ...any) {
+	if level > 0 {
+		s.log.queue.observe(message, s.values)
+		return
+	}
 	s.log.write(logLine{text: s.named(message), more: s.pairs(values)})
 }
 
 func (s *logSink) Error(err error, message string, values ...any) {
+	s.log.queue.observe(message, s.values)
 	if err != nil {
 		message = fmt.Sprintf("%s: %v", message, err)
 	}

@@ -127,11 +127,36 @@ func (k *K) Refused(obj client.Object) string {
 	if err == nil {
 		err = k.Client.Create(k.Context(), obj)
 	}
+	return k.refusal("creating", obj, err)
+}
+
+// RefusedUpdate is Update for a change that the server must reject as invalid or forbidden. It returns the server's message.
+// Afterwards obj is the stored object.
+func (k *K) RefusedUpdate(obj client.Object, change func()) string {
+	k.t.Helper()
+	ctx, cancel := context.WithTimeout(k.Context(), k.Timeout)
+	defer cancel()
+	for {
+		k.Get(obj)
+		change()
+		err := k.Client.Update(ctx, obj)
+		if apierrors.IsConflict(err) && ctx.Err() == nil {
+			continue
+		}
+		message := k.refusal("updating", obj, err)
+		k.Get(obj)
+		return message
+	}
+}
+
+// refusal returns the message of a rejection for the content of obj, and fails the test otherwise.
+func (k *K) refusal(doing string, obj client.Object, err error) string {
+	k.t.Helper()
 	if err == nil {
-		k.t.Fatalf("creating %T %s: accepted, but it should have been refused", obj, obj.GetName())
+		k.t.Fatalf("%s %T %s: accepted, but it should have been refused", doing, obj, obj.GetName())
 	}
 	if !apierrors.IsInvalid(err) && !apierrors.IsForbidden(err) && !apierrors.IsBadRequest(err) {
-		k.t.Fatalf("creating %T %s: refused for another reason than its content: %v", obj, obj.GetName(), err)
+		k.t.Fatalf("%s %T %s: refused for another reason than its content: %v", doing, obj, obj.GetName(), err)
 	}
 	return err.Error()
 }

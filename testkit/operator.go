@@ -76,6 +76,7 @@ type Instance struct {
 	process      int // the operator's number in the test, from 1
 	label        string
 	panics       *panics
+	queue        *queue
 }
 
 // Panics returns the panics of the operator so far, each with its stack. It includes panics that controller-runtime and
@@ -109,10 +110,10 @@ func (k *K) start(setup SetupFunc, o startOptions) (*Instance, error) {
 	}
 	op := &Instance{
 		t: k.t, recorder: recorder.New(), disconnected: &atomic.Bool{}, done: make(chan struct{}),
-		obs: k.obs, process: k.obs.process(), panics: &panics{},
+		obs: k.obs, process: k.obs.process(), panics: &panics{}, queue: &queue{},
 	}
 	op.label = fmt.Sprintf("%s/%d", k.Namespace, op.process)
-	op.log = &testLog{to: op.logged}
+	op.log = &testLog{to: op.logged, queue: op.queue}
 	cfg = rest.CopyConfig(cfg)
 	if k.conn.policy != nil {
 		cfg.Wrap(k.usage.Transport)
@@ -136,7 +137,7 @@ func (k *K) start(setup SetupFunc, o startOptions) (*Instance, error) {
 		if mgr, elects, err = k.newManager(cfg, op, o); err != nil {
 			return
 		}
-		if err = setup(mgr); err != nil {
+		if err = setup(observedManager{mgr, op.queue}); err != nil {
 			err = fmt.Errorf("setting up its controllers: %w", err)
 			return
 		}

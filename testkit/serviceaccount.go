@@ -23,12 +23,16 @@ import (
 // only one. Rules with wildcards do not apply to cluster-wide kinds.
 func (k *K) ServiceAccount(name string) *rest.Config {
 	k.t.Helper()
-	cfg, err := k.serviceAccount(name, false)
+	_, wide := k.t.(clusterWide)
+	cfg, err := k.serviceAccount(name, wide)
 	if err != nil {
 		k.t.Fatalf("acting as a ServiceAccount: %v", err)
 	}
 	return cfg
 }
+
+// A clusterWide test gives operators the permissions of their ClusterRoleBindings in the whole cluster.
+type clusterWide interface{ ClusterWide() }
 
 // operatorConfig returns the client configuration of an operator.
 func (k *K) operatorConfig(clusterWide bool) (*rest.Config, error) {

@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
-	"strings"
+	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -14,13 +13,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/homeostat-dev/homeostat/testkit/internal/gc"
 	"github.com/homeostat-dev/homeostat/testkit/internal/rbac"
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
+	"github.com/homeostat-dev/homeostat/testkit/internal/runname"
 	"github.com/homeostat-dev/homeostat/testkit/recorder"
 )
 
@@ -49,6 +47,7 @@ type K struct {
 	running   []*Instance
 	cleanup   []client.Object // cluster-wide objects that the test applied
 	usage     rbac.Usage      // of its operators' permissions
+	servers   []*httptest.Server
 }
 
 // An Option changes the K that New returns.
@@ -89,7 +88,7 @@ func New(t testing.TB, opts ...Option) *K {
 		t.Cleanup(func() { conn.release() })
 	}
 	k := &K{
-		Config: rest.CopyConfig(conn.config), Timeout: DefaultTimeout, Namespace: namespaceName(t.Name()),
+		Config: rest.CopyConfig(conn.config), Timeout: DefaultTimeout, Namespace: runname.New(t.Name()),
 		t: t, conn: conn, admin: conn.client, obs: observe(t),
 	}
 	k.Kubelet = &NamespacedKubelet{k: k}
@@ -178,6 +177,7 @@ func (k *K) createNamespace() error {
 func (k *K) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), k.Timeout)
 	defer cancel()
+	defer k.closeServers()
 	found := k.obs.checkOracles()
 	if k.conn.existing {
 		k.closeExisting(ctx)
@@ -189,21 +189,20 @@ func (k *K) close() {
 
 // closeNamespace leaves the contents of the namespace to the garbage collector.
 func (k *K) closeNamespace(ctx context.Context) {
+	k.deleteClusterScoped(ctx)
 	k.stopOperators()
+	k.releaseClusterScoped(ctx)
 	// The operators that would remove finalizers from the contents have been stopped. The test does not wait for the
 	// deletion.
-	abandon := fmt.Sprintf(`{"metadata":{"annotations":{%q:"true"}}}`, gc.AbandonAnnotation)
-	err := k.admin.Patch(ctx, k.namespace, client.RawPatch(types.MergePatchType, []byte(abandon)))
-	if err != nil && !apierrors.IsNotFound(err) {
-		k.t.Errorf("cleaning up: abandoning namespace %s: %v", k.Namespace, err)
-	}
-	k.deleteAll(ctx)
+	k.abandon(ctx, k.namespace)
+	k.deleteObject(ctx, k.namespace)
 }
 
 // closeExisting lets the operators clean up: an existing cluster does not have testkit's garbage collector.
 func (k *K) closeExisting(ctx context.Context) {
 	defer k.stopOperators()
-	k.deleteAll(ctx)
+	k.deleteClusterScoped(ctx)
+	k.deleteObject(ctx, k.namespace)
 	for {
 		err := k.admin.Get(ctx, client.ObjectKeyFromObject(k.namespace), k.namespace)
 		if apierrors.IsNotFound(err) {
@@ -244,33 +243,4 @@ func (k *K) stopOperators() {
 	for _, op := range k.running {
 		op.Stop()
 	}
-}
-
-// deleteAll deletes the namespace and the cluster-wide objects that the test applied.
-func (k *K) deleteAll(ctx context.Context) {
-	for _, object := range append(k.cleanup, k.namespace) {
-		if err := k.admin.Delete(ctx, object); err != nil && !apierrors.IsNotFound(err) {
-			k.t.Errorf("cleaning up: deleting %T %s: %v", object, object.GetName(), err)
-		}
-	}
-}
-
-// maxNamespace leaves room for suffixes in names that operators derive from the namespace.
-const maxNamespace = 40
-
-// namespaceName returns a readable, unique name derived from the name of the test.
-func namespaceName(test string) string {
-	var b strings.Builder
-	for _, r := range strings.ToLower(test) {
-		if (r >= 'a' && r <= 'z') || (r >= '0' && r <= '9') {
-			b.WriteRune(r)
-		} else {
-			b.WriteByte('-')
-		}
-	}
-	name := b.String()
-	if len(name) > maxNamespace {
-		name = name[:maxNamespace]
-	}
-	return fmt.Sprintf("%s-%08x", strings.Trim(name, "-"), rand.Uint32())
 }

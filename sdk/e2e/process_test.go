@@ -43,6 +43,8 @@ func runOperatorIfAsked() {
 		switch p.Object.Spec.Text {
 		case "slow":
 			<-time.After(slowPass)
+		case "endless":
+			<-time.After(time.Hour)
 		case "panic":
 			panic("the text says so")
 		}

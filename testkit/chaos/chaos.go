@@ -8,8 +8,10 @@
 //	}
 //
 // After each step, Sweep waits until the operator is idle. Three baseline runs without a fault establish the expected
-// states and nondeterministic values. Then there is one run, a subtest, for each fault at each place where it can matter.
-// A run passes if every step ends in the baseline's state and no rule for all operators is violated: see [Oracles].
+// states and nondeterministic values. The states after edits are compared with those of a fresh operator, which finds
+// the same objects in another namespace. Then there is one run, a subtest, for each fault at each place where it can
+// matter. A run passes if every step ends in the baseline's state and no rule for all operators is violated: see
+// [Oracles].
 //
 // The operator runs in this process. A kill stops its manager, and no further request leaves it. Global variables
 // survive, unlike in a real process. For operators in other languages and for real kills, use the command testkit
@@ -50,7 +52,7 @@ type Scenario []Step
 // crash-after.
 type Faults []string
 
-// All is every fault.
+// All is every fault. With -short, some are tried only if they are named.
 var All = Faults(nil)
 
 // The faults.
@@ -62,14 +64,28 @@ const (
 	Lag          = "lag"           // watch events of a kind are delayed
 	Down         = "down"          // the operator does not run during a step
 	Missed       = "missed"        // the state between two steps is never seen
-	WatchClosed  = "watch-closed"  // watches end without an error
-	WatchBroken  = "watch-broken"  // the connections of watches break
-	WatchExpired = "watch-expired" // watches end with 410 Gone
-	Drift        = "drift"         // a child is deleted or changed externally
+	WatchClosed  = "watch-closed"  // watches end without an error; objects are deleted later, and the operator must notice
+	WatchBroken  = "watch-broken"  // the connections of watches break, and likewise
+	WatchExpired = "watch-expired" // watches end with 410 Gone, and likewise
+	Drift        = "drift"         // children, or fields that the operator added to objects of users, are deleted or changed
 	Deleted      = "deleted"       // the custom resource is deleted during a reconcile
-	Failover     = "failover"      // the leader of two replicas is killed
+	Failover     = "failover"      // the leader of two replicas is killed, or paused
+	External     = "external"      // a service of testkit.K.External refuses a request, answers late, or its answer is lost
 
 	NamespaceDeleted = "namespace-deleted" // everything is deleted at once, and creations are rejected
+)
+
+// The faults that Sweep tries with -short only if they are named.
+const (
+	Foreign   = "foreign"    // an object of another owner has the name of a child
+	DriftAll  = "drift-all"  // all children are deleted at once
+	PodFailed = "pod-failed" // a pod of the operator fails for ever
+	Recreated = "recreated"  // an object of the scenario is deleted and created again
+	Outage    = "outage"     // the API server refuses requests, or is slow or restarted, for seconds
+	Pair      = "pair"       // two faults that follow each other
+
+	DriftMetadata  = "drift-metadata"  // the labels and annotations of a child are removed
+	FailoverPaused = "failover-paused" // the leader of two replicas is paused, and its write is late
 )
 
 // Oracles returns the names of the checks that apply to every operator, for reports and [WithoutOracles].
@@ -126,9 +142,14 @@ func BeforeRun(setup func(k *testkit.K)) Option {
 // polling operator has five periods to list after a change: raise the period if it polls less often.
 func QuietPeriod(d time.Duration) Option { return func(c *config) { c.QuietPeriod = d } }
 
-// Timeout sets the time within which the operator must reach the baseline's state. The default is 30 s. Runs that pass do
-// not wait for it.
+// Timeout sets the time within which the operator must reach the baseline's state. The default is 30 s, or three times the
+// time that the operator takes to repeat a failed write, which a run with a failing write measures. Runs that pass do not
+// wait for it, nor does a run whose operator is known to have nothing to do.
 func Timeout(d time.Duration) Option { return func(c *config) { c.Timeout = d } }
+
+// Budget sets the time after which no further run is started, counted from the end of the baseline runs. The first plan of
+// each fault is tried first, then the second one, and so on. The other plans are skipped. The default is no limit.
+func Budget(d time.Duration) Option { return func(c *config) { c.Budget = d } }
 
 // WithStartOptions adds options for the start of each process.
 func WithStartOptions(opts ...testkit.StartOption) Option {
@@ -150,77 +171,102 @@ func (p setupOperator) SetupInNamespaces(mgr manager.Manager, _ ...string) error
 // children; up to three pairs of steps with the operator down; and others selected by the seed. It injects faults of
 // several steps in one run, and each fault alone if that run fails. Such a run is a subtest with the name run-1, run-2 and
 // so on, and its plans are subtests of it.
+//
+// Runs with a fault are parallel subtests, so Sweep returns before them, and so do deferred functions run. See [AfterRun],
+// [Check], and t.Cleanup.
 func Sweep(t *testing.T, op testkit.Runnable, s Scenario, faults Faults, opts ...Option) {
 	t.Helper()
 	c := &config{Options: explore.Options{Name: t.Name(), Opener: kitadapter.Open, Faults: faults, Seed: seed.FlagOr(0)}}
 	for _, opt := range opts {
 		opt(c)
 	}
-	if err := validate(s, c); err != nil {
+	if err := c.setSteps(s); err != nil {
 		t.Fatal(err)
 	}
-	for _, step := range s {
-		c.Steps = append(c.Steps, kitadapter.Step(step.Name, step.Do))
-	}
 	c.Subject = kitadapter.InProcess(func(k *testkit.K, opts ...testkit.StartOption) explore.Process {
-		return k.Run(op, slices.Concat(c.start, opts)...)
+		return k.Run(kitadapter.Operator(op, k), slices.Concat(c.start, opts)...)
 	})
-	c.Replay = func(plan string) string { return replay(t.Name(), plan) }
+	c.Replay = func(plan string) string { return replay(t.Name(), plan, c.Seed) }
 	_, only, _ := strings.Cut(flag.Lookup("test.run").Value.String(), "/")
 	k := testkit.New(t) // for the configuration; each run has a namespace of its own
 	x, err := explore.New(t.Context(), rest.CopyConfig(k.Config), c.Options)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(x.Close)
+	t.Cleanup(func() {
+		for _, note := range x.FaultNotes() {
+			t.Log(note)
+		}
+		x.Close()
+	})
 	began := time.Now()
 	runs, err := x.RunBaseline(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, run := range runs {
-		reportRun(t, run)
+	f := &findings{}
+	t.Cleanup(func() { f.summarize(t) })
+	if text := f.add(t, runs...); text != "" {
+		t.Error(text)
 	}
-	if t.Failed() {
+	if !x.HasBaseline() {
+		t.Error(strings.Join(x.Notes(), "\n"))
 		return
 	}
 	t.Logf("the baseline runs took %v", time.Since(began).Round(time.Millisecond))
 	plans := selectPlans(t, x, only)
+	over := time.Now().Add(x.Budget)
 	if !testing.Short() || only != "" {
 		for _, p := range plans {
-			tryPlan(t, x, p)
+			tryPlan(t, x, f, p, over)
 		}
 		return
 	}
 	for i, group := range explore.Group(plans) {
 		if len(group) == 1 {
-			tryPlan(t, x, group[0])
+			tryPlan(t, x, f, group[0], over)
 			continue
 		}
-		t.Run(fmt.Sprintf("run-%d", i+1), func(t *testing.T) {
-			t.Parallel()
-			runs, err := x.RunGroup(t.Context(), group)
-			for _, run := range runs {
-				t.Run(run.Name, func(t *testing.T) { reportRun(t, run) })
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-		})
+		tryGroup(t, x, f, fmt.Sprintf("run-%d", i+1), group, over)
 	}
 }
 
-// tryPlan tries a plan in a parallel subtest.
-func tryPlan(t *testing.T, x *explore.Explorer, p explore.Plan) {
+// tryGroup tries several plans in one parallel subtest, unless the time is over before it starts.
+func tryGroup(t *testing.T, x *explore.Explorer, f *findings, name string, group []explore.Plan, over time.Time) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) {
+		t.Parallel()
+		skipIfOver(t, x, over)
+		runs, err := x.RunGroup(t.Context(), group)
+		for _, run := range runs {
+			t.Run(run.Name, func(t *testing.T) { reportRun(t, f, run) })
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// tryPlan tries a plan in a parallel subtest, unless the time is over before it starts.
+func tryPlan(t *testing.T, x *explore.Explorer, f *findings, p explore.Plan, over time.Time) {
 	t.Helper()
 	t.Run(p.Name(), func(t *testing.T) {
 		t.Parallel()
+		skipIfOver(t, x, over)
 		run, err := x.RunPlan(t.Context(), p)
 		if err != nil {
 			t.Fatal(err)
 		}
-		reportRun(t, run)
+		reportRun(t, f, run)
 	})
+}
+
+// skipIfOver skips a run that would begin after the budget.
+func skipIfOver(t *testing.T, x *explore.Explorer, over time.Time) {
+	t.Helper()
+	if x.Budget > 0 && time.Now().After(over) {
+		t.Skipf("not tried: the time of %v is over", x.Budget)
+	}
 }
 
 // selectPlans returns the plans to try. only is the part of the flag -run that selects subtests.
@@ -232,9 +278,12 @@ func selectPlans(t *testing.T, x *explore.Explorer, only string) []explore.Plan 
 	}
 	plans, skipped := x.Plans()
 	if testing.Short() && only == "" {
-		few := explore.Short(plans)
+		few := x.ShortPlans(plans)
 		t.Logf("%d of %d plans are tried, because of -short", len(few), len(plans))
 		plans = few
+	}
+	if x.Budget > 0 {
+		plans = explore.SelectPlans(plans, len(plans))
 	}
 	t.Logf("%d plans to try, in the order of seed %d", len(plans), x.Seed)
 	for _, note := range x.Notes() {
@@ -247,6 +296,17 @@ func selectPlans(t *testing.T, x *explore.Explorer, only string) []explore.Plan 
 		t.Error("nothing is tried: none of the faults fits what the operator did during the scenario")
 	}
 	return plans
+}
+
+// setSteps sets the steps of a valid scenario.
+func (c *config) setSteps(s Scenario) error {
+	if err := validate(s, c); err != nil {
+		return err
+	}
+	for _, step := range s {
+		c.Steps = append(c.Steps, kitadapter.Step(step.Name, step.Do))
+	}
+	return nil
 }
 
 func validate(s Scenario, c *config) error {
@@ -274,25 +334,30 @@ func validate(s Scenario, c *config) error {
 }
 
 // reportRun fails or skips the subtest according to the run.
-func reportRun(t *testing.T, run report.Run) {
+func reportRun(t *testing.T, f *findings, run report.Run) {
 	t.Helper()
 	switch run.Outcome {
 	case report.Untried:
 		t.Skipf("not tried: %s", run.UntriedReason)
 	case report.Failed:
-		var b strings.Builder
-		if err := report.WriteText(&b, &report.Report{Runs: []report.Run{run}}, report.OnlyFailures()); err != nil {
-			t.Fatal(err)
-		}
-		t.Errorf("%s", b.String())
+		t.Error(f.add(t, run))
 	case report.Passed:
 	}
 }
 
-func replay(test, plan string) string {
+// replay returns the command that repeats a plan. Combined plans have no subtest of their own: the seed selects them again.
+func replay(test, plan string, number int64) string {
+	combined := strings.Contains(plan, " + ")
+	if !combined {
+		test += "/" + strings.Join(strings.Fields(plan), "_")
+	}
 	pattern := make([]string, 0, 4)
-	for part := range strings.SplitSeq(test+"/"+strings.Join(strings.Fields(plan), "_"), "/") {
+	for part := range strings.SplitSeq(test, "/") {
 		pattern = append(pattern, "^"+regexp.QuoteMeta(part)+"$")
 	}
-	return fmt.Sprintf("go test -run '%s' .", strings.Join(pattern, "/"))
+	command := fmt.Sprintf("go test -run '%s' .", strings.Join(pattern, "/"))
+	if combined {
+		command += fmt.Sprintf(" -short -%s=%d", seed.Flag, number)
+	}
+	return command
 }

@@ -44,6 +44,8 @@ func ExampleOracles() {
 	// rights
 	// panic
 	// outside
+	// foreign
+	// fresh
 }
 
 // The rules of testkit.New are a part of those of a sweep, under the same names.

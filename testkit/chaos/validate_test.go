@@ -34,7 +34,7 @@ func TestValidate(t *testing.T) {
 	}
 	for _, fault := range []string{
 		Crash, Error, LostResponse, Conflict, Lag, Down, Missed, WatchClosed, WatchBroken, WatchExpired, Drift, Deleted, Failover,
-		NamespaceDeleted,
+		NamespaceDeleted, DriftMetadata, FailoverPaused,
 	} {
 		if !explore.IsFault(fault) {
 			t.Errorf("%s matches no fault", fault)

@@ -39,9 +39,6 @@ type exploration struct {
 func newExploration(
 	k *testkit.K, op testkit.Runnable, cfg *config, s *schema.Schema, sample *unstructured.Unstructured,
 ) (*exploration, error) {
-	if !s.Namespaced {
-		return nil, fmt.Errorf("%s is of the whole cluster: only custom resources in namespaces can be explored", s.Kind.Kind)
-	}
 	normal, err := s.Normal(sample)
 	if err != nil {
 		return nil, fmt.Errorf("reading the sample: %w", err)
@@ -63,7 +60,10 @@ func (ex *exploration) subject() explore.Subject {
 		if ex.account != "" {
 			opts = append(opts, testkit.WithConfig(k.ServiceAccount(ex.account)))
 		}
-		return k.Run(ex.op, slices.Concat(ex.start, opts)...)
+		if !ex.schema.Namespaced {
+			opts = append(opts, testkit.ClusterWide())
+		}
+		return k.Run(kitadapter.Operator(ex.op, k), slices.Concat(ex.start, opts)...)
 	})
 }
 

@@ -1,6 +1,7 @@
 package gen
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -75,7 +76,7 @@ func (f *finding) role(i int) string {
 }
 
 // try applies the manifests in order and returns the violation at the last one, or nil.
-func (ex *exploration) try(ctx context.Context, s sequence.Sequence, deleted bool, second recheck) (f *finding, _ error) {
+func (ex *exploration) try(ctx context.Context, s sequence.Sequence, deleted bool, second recheck) (f *finding, err error) {
 	if len(s) == 1 && !deleted {
 		ref, err := ex.reference(ctx, s[0], quick)
 		if err == nil && ref.violation != nil {
@@ -88,7 +89,8 @@ func (ex *exploration) try(ctx context.Context, s sequence.Sequence, deleted boo
 	}
 	t, err := ex.open(ctx, "shrinking")
 	defer func() {
-		entries := t.inner.Close()
+		entries, failure := t.inner.Close()
+		err = cmp.Or(err, failure)
 		if f != nil {
 			f.timeline = entries
 			f.sequence = s

@@ -17,6 +17,10 @@
 // Differences between two runs with the same manifest, such as generated passwords, are ignored. With [Fuzz], go test
 // -fuzz makes the choices.
 //
+// The custom resource may be cluster-scoped. Its name is then that of the sample with the namespace of the run as suffix,
+// and the operator watches all namespaces. What it creates outside of the namespace needs names that contain that of the
+// custom resource or of the namespace.
+//
 // The package injects no faults: see package chaos. It does not know the correct result of a manifest, only that the
 // result must always be the same. It cannot find a result that is always wrong.
 package gen

@@ -26,8 +26,8 @@ func Oracles() []string {
 	all := []string{oracleFresh, oracleRecovery}
 	for _, name := range explore.Oracles() {
 		switch name {
-		case "scenario", "end-state", "creations", "writes-after-restart", "lost-update", "rights":
-			// These need faults or a baseline.
+		case oracleFresh, "scenario", "end-state", "creations", "writes-after-restart", "lost-update", "rights":
+			// The first is listed already. The others need faults or a baseline.
 		default:
 			all = append(all, name)
 		}
@@ -128,6 +128,19 @@ func Invariant(name string, holds func(objects []client.Object) string) Option {
 // BeforeRun calls setup in each namespace before the operator starts. It creates objects that custom resources refer to.
 func BeforeRun(setup func(k *testkit.K)) Option {
 	return func(c *config) { c.Options.Setup = kitadapter.Action(setup) }
+}
+
+// AfterRun calls finish at the end of each run, before the operator is stopped. The custom resource may still exist: runs
+// that apply one manifest in an empty namespace do not delete it. A failure ends the exploration.
+func AfterRun(finish func(k *testkit.K)) Option {
+	return func(c *config) { c.Options.AfterRun = kitadapter.Action(finish) }
+}
+
+// Check adds a rule for the idle operator. The function is called after each step that the operator can carry out, and
+// after the deletion of the custom resource. It returns a description of the violation, or "". The name of the oracle is
+// "never", as that of [Invariant]. The function may be called in several runs at once.
+func Check(name string, violation func(k *testkit.K) string) Option {
+	return func(c *config) { c.Checks = append(c.Checks, kitadapter.Check(name, violation)) }
 }
 
 // QuietPeriod sets the time without a write after which the operator counts as idle when the outcome of a step is in

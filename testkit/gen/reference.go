@@ -1,6 +1,7 @@
 package gen
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -106,7 +107,9 @@ func (ex *exploration) forget(key string, e *entry) {
 
 // computeReference runs the operator on a manifest in an empty namespace. A thorough reference takes two runs, and masks
 // their differences.
-func (ex *exploration) computeReference(ctx context.Context, m *unstructured.Unstructured, p precision) (reference, error) {
+func (ex *exploration) computeReference(
+	ctx context.Context, m *unstructured.Unstructured, p precision,
+) (_ reference, err error) {
 	select {
 	case ex.slots <- struct{}{}:
 		defer func() { <-ex.slots }()
@@ -115,16 +118,16 @@ func (ex *exploration) computeReference(ctx context.Context, m *unstructured.Uns
 	}
 	one := &freshRun{m: m}
 	other := &freshRun{m: m}
-	defer one.close()
+	defer func() { err = cmp.Or(err, one.close()) }()
 	if p == quick {
 		err := one.run(ctx, ex, p)
 		return one.ref, err
 	}
-	defer other.close()
+	defer func() { err = cmp.Or(err, other.close()) }()
 	var wg sync.WaitGroup
 	var otherErr error
 	wg.Go(func() { otherErr = other.run(ctx, ex, p) })
-	err := one.run(ctx, ex, p)
+	err = one.run(ctx, ex, p)
 	wg.Wait()
 	if err := errors.Join(err, otherErr); err != nil || one.ref.invalid != "" || other.ref.invalid != "" {
 		return one.ref, err
@@ -203,14 +206,15 @@ func (fr *freshRun) observe(c *exploration, p precision) error {
 	return nil
 }
 
-func (fr *freshRun) close() {
+func (fr *freshRun) close() error {
 	if fr.session == nil {
-		return
+		return nil
 	}
-	entries := fr.session.inner.Close()
+	entries, err := fr.session.inner.Close()
 	if fr.ref.violation != nil {
 		fr.ref.violation.timeline = entries
 	}
+	return err
 }
 
 // difference returns the difference between a state and the reference's, or "".

@@ -1,6 +1,7 @@
 package gen
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,7 +47,7 @@ func (ex *exploration) choose(
 	t testing.TB, by func(validity.Validator) (*sequence.Generator, error), undo func() bool,
 ) choices {
 	t.Helper()
-	ch := choices{where: &validity.DryRun{Client: ex.k.Client}, undo: undo}
+	ch := choices{where: &validity.DryRun{Client: ex.k.Client, Suffix: !ex.schema.Namespaced}, undo: undo}
 	ch.oracle = &validity.Count{Validator: ch.where}
 	var err error
 	if ch.generator, err = by(ch.oracle); err != nil {
@@ -103,7 +104,8 @@ type sequenceRunner struct {
 func (sr *sequenceRunner) run(ctx context.Context) (f *finding, err error) {
 	sr.session, err = sr.c.open(ctx, "sequence")
 	defer func() {
-		entries := sr.session.inner.Close()
+		entries, failure := sr.session.inner.Close()
+		err = cmp.Or(err, failure)
 		if f != nil && f.sequence == nil {
 			f.sequence = sr.session.applied
 			f.timeline = entries

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -60,7 +61,8 @@ func (s *session) apply(m *unstructured.Unstructured, name string) (refused stri
 	var verdict validity.Verdict
 	var err error
 	broken := s.inner.Do(name, func(in *space.Space) error {
-		verdict, err = validity.Store{Client: in.Client, Namespace: in.Namespace}.Validate(in.Context(), last, m)
+		store := validity.Store{Client: in.Client, Namespace: in.Namespace, Suffix: !s.c.schema.Namespaced}
+		verdict, err = store.Validate(in.Context(), last, m)
 		return nil
 	})
 	switch {
@@ -123,6 +125,9 @@ func (s *session) advance(ctx context.Context, m *unstructured.Unstructured, sec
 		if falseStatus, err = s.inner.WaitIdle(second.pause); err != nil {
 			return result{}, err
 		}
+	}
+	if falseStatus == nil {
+		s.inner.CheckIdle()
 	}
 	if violation := s.violation(falseStatus); violation != nil {
 		return result{violation: violation}, nil
@@ -210,6 +215,7 @@ func (s *session) end() (*finding, error) {
 	if err := s.inner.End(); err != nil {
 		return nil, err
 	}
+	s.inner.CheckIdle()
 	f := s.violation(nil)
 	if f != nil {
 		f.deleted = true
@@ -265,7 +271,8 @@ func (s *session) state() state.State {
 		if !s.isCustom(c.Object) {
 			continue
 		}
-		key := c.Resource.GroupResource().String() + "/" + c.Object.GetName()
+		name := strings.ReplaceAll(c.Object.GetName(), s.inner.Space().Namespace, "$NAMESPACE")
+		key := c.Resource.GroupResource().String() + "/" + name
 		if fields, ok := all[key].(map[string]any); ok {
 			all[key] = map[string]any{"metadata": fields["metadata"], "status": fields["status"]}
 		}
@@ -274,7 +281,11 @@ func (s *session) state() state.State {
 }
 
 func (s *session) isCustom(u *unstructured.Unstructured) bool {
-	return u.GroupVersionKind().GroupKind() == s.c.schema.Kind.GroupKind() && u.GetName() == s.c.sample.GetName()
+	name := s.c.sample.GetName()
+	if !s.c.schema.Namespaced {
+		name += "-" + s.inner.Space().Namespace
+	}
+	return u.GroupVersionKind().GroupKind() == s.c.schema.Kind.GroupKind() && u.GetName() == name
 }
 
 // custom returns the stored custom resource, or nil.

@@ -115,6 +115,9 @@ func (r *snapshots) reconcile(ctx context.Context, req reconcile.Request) error 
 func (r *snapshots) applyCopy(ctx context.Context, s *v1.Snapshot) (string, error) {
 	c := &corev1.ConfigMap{ObjectMeta: childMeta(s, s.Name+"-copy")}
 	set := func() error {
+		if c.ResourceVersion != "" && c.Labels[snapshotLabel] != s.Name {
+			return errForeign
+		}
 		setLabel(c, snapshotLabel, s.Name)
 		c.Data = map[string]string{"volume": s.Spec.Volume}
 		return nil
@@ -143,7 +146,11 @@ func (r *snapshots) finalize(ctx context.Context, s *v1.Snapshot) error {
 	}
 	if name != "" {
 		c := &corev1.ConfigMap{ObjectMeta: childMeta(s, name)}
-		if err := r.Delete(ctx, c); client.IgnoreNotFound(err) != nil {
+		err := r.Get(ctx, client.ObjectKeyFromObject(c), c)
+		if err == nil && c.Labels[snapshotLabel] == s.Name {
+			err = r.delete(ctx, c)
+		}
+		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("deleting the copy: %w", err)
 		}
 	}

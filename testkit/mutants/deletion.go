@@ -161,6 +161,9 @@ func (r *archives) applyCopies(ctx context.Context, a *v1.Archive, key []byte) e
 func (r *archives) store(ctx context.Context, a *v1.Archive, name string, data map[string]string) error {
 	cm := &corev1.ConfigMap{ObjectMeta: childMeta(a, name)}
 	return r.applyUnowned(ctx, a, cm, func() error {
+		if cm.ResourceVersion != "" && cm.Labels[archiveLabel] != a.Name {
+			return errForeign
+		}
 		setLabel(cm, archiveLabel, a.Name)
 		cm.Data = data
 		return nil
@@ -183,12 +186,14 @@ func (r *archives) finalize(ctx context.Context, a *v1.Archive) error {
 			return err
 		}
 	}
-	err = r.Delete(ctx, &corev1.ConfigMap{ObjectMeta: childMeta(a, indexName(a))})
-	if r.bug != notFound {
-		err = client.IgnoreNotFound(err)
-	}
-	if err != nil {
-		return fmt.Errorf("deleting the index: %w", err)
+	if r.bug == notFound || r.bug == bySpec { // the others find the index by its label
+		err = r.Delete(ctx, &corev1.ConfigMap{ObjectMeta: childMeta(a, indexName(a))})
+		if r.bug != notFound {
+			err = client.IgnoreNotFound(err)
+		}
+		if err != nil {
+			return fmt.Errorf("deleting the index: %w", err)
+		}
 	}
 	left, err := r.remainingCopies(ctx, a)
 	if err != nil {

@@ -54,8 +54,11 @@ func newRoute(name string, hosts ...string) *v1.Route {
 	return &v1.Route{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.RouteSpec{Hosts: hosts}}
 }
 
-// tableName is the ConfigMap that maps hosts to Routes.
-const tableName = "routes"
+// tableName is the ConfigMap that maps hosts to Routes. A label tells it from one of another owner.
+const (
+	tableName  = "routes"
+	tableLabel = "table"
+)
 
 func setupRoutes(b bug) func(manager.Manager) error {
 	return func(mgr manager.Manager) error {
@@ -137,6 +140,17 @@ func owns(route *v1.Route, table map[string]string) metav1.Condition {
 	return readyCondition()
 }
 
+// keepHosts adds the stored hosts to the table that an operator with a bug does not remove.
+func (r *routes) keepHosts(req reconcile.Request, routes []v1.Route, stored, table map[string]string) {
+	for host, owner := range stored {
+		exists := slices.ContainsFunc(routes, func(route v1.Route) bool { return route.Name == owner })
+		keep := r.bug == memory && r.published[host] == "" || r.bug == onDelete && !exists && owner != req.Name
+		if keep && table[host] == "" {
+			table[host] = owner
+		}
+	}
+}
+
 // publish stores the table, or deletes it if it is empty.
 func (r *routes) publish(
 	ctx context.Context, req reconcile.Request, routes []v1.Route, table map[string]string,
@@ -146,17 +160,21 @@ func (r *routes) publish(
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("reading the table: %w", err)
 	}
-	ours := maps.Clone(table)
-	for host, owner := range cm.Data {
-		exists := slices.ContainsFunc(routes, func(route v1.Route) bool { return route.Name == owner })
-		keep := r.bug == memory && r.published[host] == "" || r.bug == onDelete && !exists && owner != req.Name
-		if keep && table[host] == "" {
-			table[host] = owner
+	if err == nil && cm.Labels[tableLabel] != tableName {
+		if len(table) == 0 {
+			return nil
 		}
+		return fmt.Errorf("storing the table: %w", errForeign)
 	}
+	ours := maps.Clone(table)
+	r.keepHosts(req, routes, cm.Data, table)
 	switch {
 	case len(table) > 0:
-		_, err = controllerutil.CreateOrUpdate(ctx, r, cm, func() error { cm.Data = table; return nil })
+		_, err = controllerutil.CreateOrUpdate(ctx, r, cm, func() error {
+			setLabel(cm, tableLabel, tableName)
+			cm.Data = table
+			return nil
+		})
 	case apierrors.IsNotFound(err):
 		err = nil
 	default:

@@ -1,11 +1,16 @@
 package mutants
 
 import (
+	"context"
 	"embed"
+	"errors"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/homeostat-dev/homeostat/testkit"
 	v1 "github.com/homeostat-dev/homeostat/testkit/mutants/api/v1"
@@ -40,6 +45,12 @@ type Mutant struct {
 	RBAC string
 	// ServiceAccount is the account in that file. It identifies mutants that differ only in their permissions.
 	ServiceAccount string
+	// ClusterWide is true for an operator that watches all namespaces. Its steps use further namespaces, whose names begin
+	// with that of the test.
+	ClusterWide bool
+	// Undetected is the reason why short explorations do not detect the bug, although all plans may. It is empty if they do.
+	// For a twin, it is the reason for false alarms.
+	Undetected string
 	// Steps are the actions of a user who knows only the custom resource. They do not wait: the tool lets the operator
 	// become idle after each.
 	Steps []Step
@@ -69,6 +80,24 @@ func CorrectTwins() []Mutant {
 	return slices.DeleteFunc(allMutants(), func(m Mutant) bool { return !m.IsCorrect() })
 }
 
+// SlowRetry returns a correct operator that retries after an error only when this time has passed, as some frameworks do.
+// An event starts a reconcile earlier. It is not among the CorrectTwins.
+func SlowRetry(after time.Duration) Mutant {
+	twins := CorrectTwins()
+	m := twins[slices.IndexFunc(twins, func(m Mutant) bool { return m.Class == outageMutants().name })]
+	m.Name = m.Class + "/slow-retry"
+	m.Setup = setupFeedsWith("", func(f func(context.Context, reconcile.Request) error) reconcile.Reconciler {
+		return reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+			if err := f(ctx, req); err != nil && !errors.Is(err, errStale) {
+				log.FromContext(ctx).Error(err, "retrying later", "after", after)
+				return reconcile.Result{RequeueAfter: after}, nil
+			}
+			return reconcile.Result{}, nil
+		})
+	})
+	return m
+}
+
 // A bug names a bug of an operator. The zero value means none.
 type bug string
 
@@ -84,6 +113,10 @@ type class struct {
 	setup func(bug) func(manager.Manager) error
 	flaws []flaw
 	steps []Step
+	// undetected has the reasons why explorations do not detect a bug.
+	undetected map[bug]string
+	// clusterWide is true for an operator that watches all namespaces.
+	clusterWide bool
 	// account returns the ServiceAccount of an operator with this bug.
 	account func(bug) string
 }
@@ -95,7 +128,9 @@ func allMutants() []Mutant {
 	var all []Mutant
 	for _, c := range []class{
 		hotLoopMutants(), crashMutants(), staleCacheMutants(), missedStateMutants(), pathDependenceMutants(), deletionMutants(),
-		rbacMutants(), driftMutants(),
+		rbacMutants(), driftMutants(), foreignObjectMutants(), outageMutants(), recreatedInputMutants(), stalePassMutants(),
+		deadWatchMutants(), twoFaultsMutants(), injectorMutants(), clockMutants(), everyRunMutants(),
+		acrossNamespacesMutants(),
 	} {
 		for _, f := range append([]flaw{{"", ""}}, c.flaws...) {
 			name := f.bug
@@ -106,6 +141,7 @@ func allMutants() []Mutant {
 			all = append(all, Mutant{
 				Name: c.name + "/" + string(name), Class: c.name, Description: f.description, Setup: c.setup(f.bug), Steps: c.steps,
 				RBAC: RBAC + "/" + account + ".yaml", ServiceAccount: account,
+				ClusterWide: c.clusterWide, Undetected: c.undetected[f.bug],
 			})
 		}
 	}

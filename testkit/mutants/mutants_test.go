@@ -28,6 +28,8 @@ func TestAll(t *testing.T) {
 	}
 	want := []string{
 		"hot-loop", "crash", "stale-cache", "missed-state", "path-dependence", "deletion", "rbac", "drift",
+		"foreign-object", "outage", "recreated-input", "stale-pass", "dead-watch", "two-faults",
+		"injector", "clock", "every-run", "across-namespaces",
 	}
 	if diff := cmp.Diff(want, classes); diff != "" {
 		t.Errorf("classes with a twin (-want +got):\n%s", diff)
@@ -44,8 +46,8 @@ func TestAll(t *testing.T) {
 		seen[m.Name] = true
 	}
 	for _, class := range want {
-		if count[class] != 3 {
-			t.Errorf("class %s has %d mutants, want 3", class, count[class])
+		if count[class] < 3 {
+			t.Errorf("class %s has %d mutants, want at least 3", class, count[class])
 		}
 	}
 }

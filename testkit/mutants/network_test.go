@@ -4,8 +4,10 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"k8s.io/client-go/rest"
 )
@@ -18,6 +20,7 @@ type network struct {
 	before  hook                     // may fail a request before it is sent
 	after   hook                     // may fail one that was executed
 	delayed map[string]chan struct{} // by resource; closed when its watches continue
+	watches []*watchBody             // that were opened
 }
 
 // A hook returns the client's error, or nil.
@@ -47,7 +50,11 @@ func (n *network) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if req.URL.Query().Get("watch") != "" {
-		resp.Body = &watchBody{ReadCloser: resp.Body, network: n, resource: resource(req), closed: make(chan struct{})}
+		w := &watchBody{ReadCloser: resp.Body, network: n, resource: resource(req), closed: make(chan struct{})}
+		resp.Body = w
+		n.mu.Lock()
+		n.watches = append(n.watches, w)
+		n.mu.Unlock()
 	}
 	if after != nil {
 		if err := after(req); err != nil {
@@ -117,6 +124,54 @@ func (n *network) gate(resource string) <-chan struct{} {
 	return n.delayed[resource]
 }
 
+// failTimes fails the first n matching requests without sending them.
+func (n *network) failTimes(times int32, match func(*http.Request) bool) {
+	var left atomic.Int32
+	left.Store(times)
+	n.set(func(req *http.Request) error {
+		if match(req) && left.Add(-1) >= 0 {
+			return errDown
+		}
+		return nil
+	}, nil)
+}
+
+// failInOrder fails a request that matches the first function, then one that matches the second, and so on.
+func (n *network) failInOrder(matches ...func(*http.Request) bool) {
+	var mu sync.Mutex
+	n.set(func(req *http.Request) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if len(matches) == 0 || !matches[0](req) {
+			return nil
+		}
+		matches = matches[1:]
+		return errDown
+	}, nil)
+}
+
+// openWatches returns the open watches of a resource.
+func (n *network) openWatches(resource string) []*watchBody {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(n.watches), func(b *watchBody) bool {
+		select {
+		case <-b.closed:
+			return true
+		default:
+			return b.resource != resource
+		}
+	})
+}
+
+// endWatches ends the open watches of a resource. The client gets err, which is io.EOF for a regular end.
+func (n *network) endWatches(resource string, err error) {
+	for _, w := range n.openWatches(resource) {
+		w.end.Store(&err)
+		_ = w.Close()
+	}
+}
+
 // watchBody is the response body of a watch.
 type watchBody struct {
 	io.ReadCloser
@@ -125,11 +180,15 @@ type watchBody struct {
 	resource string
 	once     sync.Once
 	closed   chan struct{}
+	end      atomic.Pointer[error] // the error of further reads
 }
 
 // Read implements io.Reader.
 func (b *watchBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
+	if end := b.end.Load(); end != nil {
+		return 0, *end
+	}
 	if gate := b.network.gate(b.resource); gate != nil {
 		select {
 		case <-gate:
@@ -161,5 +220,26 @@ func creates(resource string) func(*http.Request) bool {
 func deletes(resource, name string) func(*http.Request) bool {
 	return func(req *http.Request) bool {
 		return req.Method == http.MethodDelete && strings.HasSuffix(req.URL.Path, "/"+resource+"/"+name)
+	}
+}
+
+// updates matches requests that update the object at the end of a path.
+func updates(path string) func(*http.Request) bool {
+	return func(req *http.Request) bool {
+		return req.Method == http.MethodPut && strings.HasSuffix(req.URL.Path, "/"+path)
+	}
+}
+
+// gets matches requests that read an object.
+func gets(resource, name string) func(*http.Request) bool {
+	return func(req *http.Request) bool {
+		return req.Method == http.MethodGet && strings.HasSuffix(req.URL.Path, "/"+resource+"/"+name)
+	}
+}
+
+// lists matches requests that list objects once.
+func lists(kind string) func(*http.Request) bool {
+	return func(req *http.Request) bool {
+		return req.Method == http.MethodGet && resource(req) == kind && req.URL.Query().Get("watch") == ""
 	}
 }

@@ -44,6 +44,9 @@ type object interface {
 // one.
 var errStale = errors.New("the cache is behind")
 
+// errForeign is returned if another owner has created an object with the name of a child.
+var errForeign = errors.New("it belongs to another owner")
+
 // newReconciler returns a reconciler. An error causes a retry.
 func newReconciler(f func(context.Context, reconcile.Request) error) reconcile.Reconciler {
 	return reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
@@ -58,12 +61,15 @@ func newReconciler(f func(context.Context, reconcile.Request) error) reconcile.R
 // apply creates child, owned by owner, or updates the fields that set modifies.
 func (o *operator) apply(ctx context.Context, owner, child client.Object, set func()) error {
 	return o.applyUnowned(ctx, owner, child, func() error {
+		if child.GetResourceVersion() != "" && !metav1.IsControlledBy(child, owner) {
+			return errForeign
+		}
 		set()
 		return controllerutil.SetControllerReference(owner, child, o.Scheme(), controllerutil.WithBlockOwnerDeletion(false))
 	})
 }
 
-// applyUnowned is apply for a child without an owner reference.
+// applyUnowned is apply for a child without an owner reference. set returns errForeign for a foreign object.
 func (o *operator) applyUnowned(ctx context.Context, owner, child client.Object, set func() error) error {
 	_, err := controllerutil.CreateOrUpdate(ctx, o, child, func() error {
 		if child.GetResourceVersion() == "" {

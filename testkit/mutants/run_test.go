@@ -12,7 +12,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/homeostat-dev/homeostat/testkit"
 	"github.com/homeostat-dev/homeostat/testkit/mutants"
@@ -41,8 +43,17 @@ func begin(t *testing.T, m mutants.Mutant) *run {
 	if m.Class == "rbac" && !m.IsCorrect() {
 		opts = append(opts, testkit.WithoutOracles("it lacks a permission on purpose: the witness reports it", testkit.Forbidden))
 	}
+	if m.Name == "clock/transition" {
+		opts = append(opts,
+			testkit.WithoutOracles("its conditions are wrong on purpose: the witness reports it", testkit.InvalidStatus))
+	}
 	k := testkit.New(t, opts...)
-	r := &run{K: k, t: t, m: m, cfg: k.ServiceAccount(m.ServiceAccount), timeout: 3 * time.Second}
+	r := &run{K: k, t: t, m: m, timeout: 3 * time.Second}
+	if m.ClusterWide {
+		r.cfg = k.Config // the roles of a ServiceAccount are limited to the namespace of the test
+	} else {
+		r.cfg = k.ServiceAccount(m.ServiceAccount)
+	}
 	if m.IsCorrect() {
 		r.timeout = testkit.DefaultTimeout
 	}
@@ -52,8 +63,18 @@ func begin(t *testing.T, m mutants.Mutant) *run {
 
 func (r *run) start() {
 	r.t.Helper()
-	r.net = &network{}
-	r.op = r.Start(r.m.Setup, testkit.WithConfig(r.net.wrap(r.cfg)))
+	r.startWith(&network{})
+}
+
+// startWith starts the operator with a network.
+func (r *run) startWith(n *network) {
+	r.t.Helper()
+	r.net = n
+	r.op = r.Start(r.m.Setup, testkit.WithConfig(r.net.wrap(r.cfg)), testkit.WithManagerOptions(func(o *manager.Options) {
+		if r.m.ClusterWide { // other tests use the same control plane
+			o.Cache.DefaultNamespaces = map[string]ctrlcache.Config{r.Namespace: {}, r.Namespace + "-a": {}, r.Namespace + "-b": {}}
+		}
+	}))
 }
 
 // restart stops the operator gracefully, runs meanwhile and starts it again.

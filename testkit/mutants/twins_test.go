@@ -35,7 +35,7 @@ func TestTwin(t *testing.T) {
 			}
 			requests := r.requests()
 			r.checkRestart()
-			r.checkRepairs()
+			r.checkRepairs(createdNames(requests))
 			for _, u := range r.list(resources...) {
 				r.Delete(u)
 			}
@@ -52,8 +52,9 @@ func TestTwin(t *testing.T) {
 
 // resources are the kinds of custom resources, children the kinds of the operators' children.
 var (
-	resources = kinds(v1.GroupVersion, "Archive", "Backup", "Cache", "Proxy", "Route", "Snapshot", "Website")
-	children  = append(kinds(schema.GroupVersion{Version: "v1"}, "ConfigMap", "Secret", "Service"),
+	resources = kinds(v1.GroupVersion, "App", "Archive", "Backup", "Batch", "Bucket", "Cache", "Feed", "Mirror", "Page",
+		"Proxy", "Route", "Share", "Sidecar", "Snapshot", "Timer", "Transfer", "Website")
+	children = append(kinds(schema.GroupVersion{Version: "v1"}, "ConfigMap", "Secret", "Service"),
 		kinds(schema.GroupVersion{Group: "batch", Version: "v1"}, "CronJob")...)
 )
 
@@ -132,11 +133,11 @@ var edits = map[string]string{
 }
 
 // checkRepairs edits and then deletes each child, and checks that the operator restores it.
-func (r *run) checkRepairs() {
+func (r *run) checkRepairs(made map[string]bool) {
 	r.t.Helper()
 	want := r.state()
 	for _, u := range r.list(children...) {
-		if u.GetName() == secret().Name {
+		if !made[u.GetName()] {
 			continue // the user's
 		}
 		patch := edits[u.GetKind()]
@@ -184,15 +185,21 @@ func (r *run) state() map[string]any {
 	return state
 }
 
-// createdBy returns the existing objects that were created by requests, and the custom resources.
-func (r *run) createdBy(requests []recorder.Request) []*unstructured.Unstructured {
-	r.t.Helper()
+// createdNames returns the names of the objects that were created by requests.
+func createdNames(requests []recorder.Request) map[string]bool {
 	made := map[string]bool{}
 	for _, req := range requests {
 		if req.Verb == "create" {
 			made[req.Name] = true
 		}
 	}
+	return made
+}
+
+// createdBy returns the existing objects that were created by requests, and the custom resources.
+func (r *run) createdBy(requests []recorder.Request) []*unstructured.Unstructured {
+	r.t.Helper()
+	made := createdNames(requests)
 	left := slices.DeleteFunc(r.list(children...), func(u *unstructured.Unstructured) bool { return !made[u.GetName()] })
 	return append(left, r.list(resources...)...)
 }
@@ -225,12 +232,22 @@ func TestCRDs(t *testing.T) {
 	k := testkit.New(t)
 	settings := map[string]string{"a": "b"}
 	for _, obj := range []client.Object{
+		&v1.App{Spec: v1.AppSpec{Host: "a", Image: "app:1"}},
 		&v1.Archive{Spec: v1.ArchiveSpec{Copies: 1, Credentials: "c"}},
 		&v1.Backup{Spec: v1.BackupSpec{Schedule: "daily", Env: settings, Options: settings}},
+		&v1.Batch{Spec: v1.BatchSpec{Runs: 1}},
+		&v1.Bucket{Spec: v1.BucketSpec{Content: "c"}},
 		&v1.Cache{Spec: v1.CacheSpec{Shards: 1, Config: "c"}},
+		&v1.Feed{Spec: v1.FeedSpec{Topic: "t"}},
+		&v1.Mirror{Spec: v1.MirrorSpec{Secret: "s"}},
+		&v1.Page{Spec: v1.PageSpec{Template: "t"}},
 		&v1.Proxy{Spec: v1.ProxySpec{Settings: settings, Metrics: true, Frozen: true}},
 		&v1.Route{Spec: v1.RouteSpec{Hosts: []string{"a.example"}}},
+		&v1.Share{Spec: v1.ShareSpec{Source: "s", Namespaces: []string{"n"}}},
+		&v1.Sidecar{Spec: v1.SidecarSpec{Image: "proxy:1"}},
 		&v1.Snapshot{Spec: v1.SnapshotSpec{Volume: "v"}},
+		&v1.Timer{Spec: v1.TimerSpec{Value: "v"}},
+		&v1.Transfer{Spec: v1.TransferSpec{Data: "d"}},
 		&v1.Website{Spec: v1.WebsiteSpec{Files: settings, Exposed: true}},
 	} {
 		obj.SetNamespace(k.Namespace)

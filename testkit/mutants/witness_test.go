@@ -3,6 +3,7 @@ package mutants_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -24,8 +25,11 @@ func TestWitness(t *testing.T) {
 	for _, m := range mutants.CorrectTwins() {
 		twins[m.Class] = m
 	}
+	all := maps.Clone(witnesses)
+	maps.Copy(all, objectWitnesses)
+	maps.Copy(all, requestWitnesses)
 	for _, m := range mutants.All() {
-		witness, ok := witnesses[m.Name]
+		witness, ok := all[m.Name]
 		if !ok {
 			t.Errorf("%s has no witness", m.Name)
 			continue

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -80,7 +81,8 @@ func (s *supervised) supervise(stop <-chan struct{}) {
 			pause = firstPause
 		}
 		s.clear()
-		s.report("%s ended (%s); it starts again in %g s; its log: %s", s.name, p.Outcome(), pause.Seconds(), s.logFile)
+		s.report("%s ended (%s); it starts again in %g s; its log: %s; its last lines:\n%s",
+			s.name, p.Outcome(), pause.Seconds(), s.logFile, lastLines(p.Tail()))
 		if s.ended != nil {
 			s.ended(p.State(), pause)
 		}
@@ -99,6 +101,13 @@ func (s *supervised) supervise(stop <-chan struct{}) {
 		}
 		s.report("%s runs again (pid %d)", s.name, s.Status().PID)
 	}
+}
+
+// lastLines returns the end of a text that says why a program ended. The whole log is in its file.
+func lastLines(text string) string {
+	const few = 4
+	lines := strings.Split(text, "\n")
+	return strings.Join(lines[max(0, len(lines)-few):], "\n")
 }
 
 func (s *supervised) current() *process.Process {

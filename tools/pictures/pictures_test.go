@@ -92,9 +92,9 @@ const report = `{"runs": [{"name": "none#1"}, {"name": "crash/x", "what": "It wa
 	{"at": 3000000, "lane": "operator",
 		"text": "create deployments <ns>/web -> 201, and a text that is much too long for its column"},
 	{"at": 4000000, "lane": "cluster", "text": "Deployment was created twice", "bad": true},
-	{"at": 5000000, "lane": "operator", "text": "create configmaps crash-x-0123abcd/web -> 409"}],
+	{"at": 5000000, "lane": "operator", "text": "create configmaps $NAMESPACE/web -> 409"}],
 	"violations": [
-	{"oracle": "scenario", "detail": "dir/scenario.yaml:10: step edit: waiting for Pod x: not within 30s\nmore"},
+	{"oracle": "scenario", "message": "dir/scenario.yaml:10: step edit: waiting for Pod x: not within 30s"},
 	{"oracle": "end-state", "detail": "it differs"}]}]}`
 
 func TestTimeline(t *testing.T) {

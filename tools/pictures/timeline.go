@@ -2,10 +2,10 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
-	"regexp"
 	"strings"
 	"time"
 )
@@ -21,13 +21,15 @@ type runReport struct {
 
 // violation is the reason why a run failed.
 type violation struct {
-	Oracle string `json:"oracle"`
-	Detail string `json:"detail"`
+	Oracle  string `json:"oracle"`
+	Message string `json:"message"`
+	Detail  string `json:"detail"`
 }
 
-// String returns the oracle with the last part of the detail: before it are the file and the step, if any.
+// String returns the oracle with the last part of the detail, or of the message if there is none: before it are the file and
+// the step, if any.
 func (v violation) String() string {
-	detail, _, _ := strings.Cut(v.Detail, "\n")
+	detail, _, _ := strings.Cut(cmp.Or(v.Detail, v.Message), "\n")
 	if i := strings.LastIndex(detail, ": waiting for "); i >= 0 {
 		detail = detail[i+2:]
 	}
@@ -120,12 +122,9 @@ func drawTimeline(r runReport) []byte {
 	return b.Bytes()
 }
 
-// runNamespace matches the namespace of a run before the name of an object.
-var runNamespace = regexp.MustCompile(`[a-z0-9-]+-[0-9a-f]{8}/`)
-
 // shorten leaves out the namespace, which is the same in all entries, and cuts a text that does not fit into its column.
 func shorten(text string) string {
-	runes := []rune(runNamespace.ReplaceAllString(text, ""))
+	runes := []rune(strings.ReplaceAll(text, "$NAMESPACE/", ""))
 	if len(runes) <= maxText {
 		return string(runes)
 	}

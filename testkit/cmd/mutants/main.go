@@ -11,13 +11,12 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/homeostat-dev/homeostat/testkit"
-	"github.com/homeostat-dev/homeostat/testkit/internal/explore"
-	"github.com/homeostat-dev/homeostat/testkit/internal/kitadapter"
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
 	"github.com/homeostat-dev/homeostat/testkit/mutants"
 	"github.com/homeostat-dev/homeostat/testkit/mutants/plain"
@@ -31,6 +30,8 @@ type result struct {
 	Seeds        int       `json:"seeds"`
 	PlainEnvtest int       `json:"plainEnvtest"` // found by the tests in testkit/mutants/plain
 	ByMutant     []verdict `json:"byMutant"`
+	// MedianFailure is the median of the durations of failed runs with a fault, in seconds. It is 0 without any.
+	MedianFailure float64 `json:"medianFailure"`
 }
 
 // verdict is the result for one operator.
@@ -44,8 +45,11 @@ type verdict struct {
 	Alarms   int     `json:"alarms,omitempty"` // failed runs
 	Runs     int     `json:"runs"`
 	Untried  int     `json:"untried,omitempty"`
-	Agreed   int     `json:"agreed,omitempty"` // repetitions with the same verdict, see -again
+	Agreed   int     `json:"agreed,omitempty"`  // repetitions with the same verdict, see -again
+	Partial  bool    `json:"partial,omitempty"` // the time was over before all plans were tried, see -budget
 	Seconds  float64 `json:"seconds"`
+
+	failures []time.Duration // of failed runs with a fault
 }
 
 func main() {
@@ -59,10 +63,15 @@ func main() {
 	flag.StringVar(&o.only, "only", "", "part of the names of the operators to explore")
 	flag.StringVar(&o.plan, "plan", "", "part of the names of the plans to try")
 	flag.StringVar(&o.out, "o", "", "file to write the result to, as JSON")
+	flag.BoolVar(&o.proxy, "proxy", false,
+		"run the operators as programs behind a proxy, as testkit explore does, instead of in this process")
+	flag.DurationVar(&o.budget, "budget", 0, "how long to explore each operator at most; 0 means until all plans are tried")
+	flag.DurationVar(&o.slow, "slow", 0, "explore a correct operator that retries after this time, and no other")
+	serve := flag.String("serve", "", "run the operator of this name, with the kubeconfig in KUBECONFIG, and explore nothing")
 	flag.BoolVar(&o.verbose, "v", false, "print the reports of the runs that failed")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, o)
+	err := runOrServe(ctx, o, *serve)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "Error:", err)
@@ -75,18 +84,37 @@ type options struct {
 	repetitions     int
 	only, plan, out string
 	guard, verbose  bool
+	proxy           bool
+	budget, slow    time.Duration
+}
+
+func runOrServe(ctx context.Context, o options, serve string) error {
+	if serve != "" {
+		return serveOperator(ctx, serve)
+	}
+	return run(ctx, o)
+}
+
+// operators returns the operators to explore.
+func operators(o options) []mutants.Mutant {
+	if o.slow > 0 {
+		return []mutants.Mutant{mutants.SlowRetry(o.slow)}
+	}
+	return slices.DeleteFunc(append(mutants.All(), mutants.CorrectTwins()...), func(m mutants.Mutant) bool {
+		return !strings.Contains(m.Name, o.only) || o.proxy && m.ClusterWide // a program is narrowed to one namespace
+	})
 }
 
 func run(ctx context.Context, o options) error {
 	closeEnv := testkit.StartEnv(testkit.Env{
 		FS: mutants.Files, CRDs: mutants.CRDs, RBAC: mutants.RBAC, AddToScheme: mutants.AddToScheme,
+		Private: true, // for operators that watch all namespaces
 	})
 	defer closeEnv()
 	res := result{Seeds: o.seeds, PlainEnvtest: len(plain.Detected())}
-	for _, m := range append(mutants.All(), mutants.CorrectTwins()...) {
-		if !strings.Contains(m.Name, o.only) {
-			continue
-		}
+	var failures []time.Duration
+	expected, found, alarms := 0, 0, 0 // without the operators with a reason in Undetected
+	for _, m := range operators(o) {
 		v, err := try(ctx, m, o)
 		if err == nil {
 			err = repeat(ctx, m, o, &v)
@@ -94,28 +122,54 @@ func run(ctx context.Context, o options) error {
 		if err != nil {
 			return fmt.Errorf("exploring %s: %w", m.Name, err)
 		}
+		res.count(m, v)
 		switch {
+		case m.Undetected != "":
 		case m.IsCorrect():
-			res.FalseAlarms += v.Alarms
-		case v.Detected:
-			res.Detected++
-			fallthrough
+			alarms += v.Alarms
 		default:
-			res.Mutants++
+			expected++
+			if v.Detected {
+				found++
+			}
 		}
 		res.ByMutant = append(res.ByMutant, v)
+		failures = append(failures, v.failures...)
 		fmt.Printf("%-33s %-9s %-17s %s (%d runs, %d untried, %.1f s)\n",
 			v.Name, verdictText(v), v.Oracle, v.Plan, v.Runs, v.Untried, v.Seconds)
 		if o.repetitions > 0 {
 			fmt.Printf("%-33s the same verdict %d times of %d\n", "", v.Agreed, o.repetitions)
 		}
 	}
+	res.setMedianFailure(failures)
 	fmt.Printf("%d of %d mutants detected, %d by plain tests; %d false alarms over %d seeds\n",
 		res.Detected, res.Mutants, res.PlainEnvtest, res.FalseAlarms, o.seeds)
-	if o.guard && (res.Detected < res.Mutants || res.FalseAlarms > 0) {
+	if o.guard && (found < expected || alarms > 0) {
 		return errors.New("the plans of go test -short find less than all plans do: see MISSED and ALARM above")
 	}
 	return write(o.out, res)
+}
+
+// count adds the verdict on an operator to the totals.
+func (r *result) count(m mutants.Mutant, v verdict) {
+	if m.IsCorrect() {
+		r.FalseAlarms += v.Alarms
+		return
+	}
+	r.Mutants++
+	if v.Detected {
+		r.Detected++
+	}
+}
+
+// setMedianFailure sets and prints the median time of failed runs.
+func (r *result) setMedianFailure(failures []time.Duration) {
+	if len(failures) == 0 {
+		return
+	}
+	slices.Sort(failures)
+	r.MedianFailure = failures[len(failures)/2].Seconds()
+	fmt.Printf("a failed run took %.1f s (median of %d)\n", r.MedianFailure, len(failures))
 }
 
 // repeat explores an operator again with the same seeds, and counts the equal verdicts.
@@ -164,25 +218,17 @@ func write(path string, res result) error {
 // try explores one operator: a mutant until a finding, its twin with every seed.
 func try(ctx context.Context, m mutants.Mutant, o options) (verdict, error) {
 	began := time.Now()
-	var steps []explore.Step
-	for _, s := range m.Steps {
-		steps = append(steps, kitadapter.Step(s.Name, s.Do))
-	}
-	cfg, err := testkit.Config(ctx)
+	x, end, err := newExplorer(ctx, m, o)
 	if err != nil {
 		return verdict{}, err
 	}
-	x, err := explore.New(ctx, cfg, explore.Options{
-		Name: m.Name, Opener: kitadapter.Open, Steps: steps, StopAtFailure: !m.IsCorrect(), Short: o.guard,
-		SelectPlan: func(plan string) bool { return strings.Contains(plan, o.plan) },
-		Subject: kitadapter.InProcess(func(k *testkit.K, opts ...testkit.StartOption) explore.Process {
-			return k.Start(m.Setup, append(opts, testkit.WithConfig(k.ServiceAccount(m.ServiceAccount)))...)
-		}),
-	})
-	if err != nil {
-		return verdict{}, err
+	defer end()
+	all := ctx
+	if o.budget > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, o.budget)
+		defer cancel()
 	}
-	defer x.Close()
 	v := verdict{Name: m.Name, Class: m.Class, Correct: m.IsCorrect()}
 	for seed := 1; seed == 1 || m.IsCorrect() && seed <= o.seeds; seed++ {
 		x.Seed = int64(seed)
@@ -190,14 +236,19 @@ func try(ctx context.Context, m mutants.Mutant, o options) (verdict, error) {
 			x.MaxPlans = o.sample
 		}
 		r, err := x.Run(ctx)
-		if err != nil {
+		isOver := errors.Is(ctx.Err(), context.DeadlineExceeded) && all.Err() == nil
+		if err != nil && !isOver {
 			return verdict{}, err
 		}
 		v.add(r)
+		v.Partial = isOver
 		if len(r.Failures()) > 0 && o.verbose {
 			if err := report.WriteText(os.Stdout, r); err != nil {
 				return verdict{}, err
 			}
+		}
+		if isOver {
+			break
 		}
 	}
 	v.Seconds = time.Since(began).Seconds()
@@ -212,6 +263,11 @@ func (v *verdict) add(r *report.Report) {
 		}
 	}
 	failed := r.Failures()
+	for _, run := range failed {
+		if run.Fault != "none" {
+			v.failures = append(v.failures, run.Duration)
+		}
+	}
 	v.Alarms += len(failed)
 	if len(failed) > 0 && !v.Detected {
 		v.Detected = true

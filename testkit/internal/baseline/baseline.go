@@ -3,10 +3,13 @@
 package baseline
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/homeostat-dev/homeostat/testkit/internal/intercept"
 	"github.com/homeostat-dev/homeostat/testkit/internal/state"
@@ -28,8 +31,17 @@ type Baseline struct {
 	Status map[intercept.GroupResource]bool
 	// Calls are the requests of the operator except watches and leader election, in order.
 	Calls []Target
+	// Exchanges are the requests of the operator to external services, in order.
+	Exchanges []Exchange
 	// Children are the operator's objects at each checkpoint.
 	Children [][]Child
+	// StepFields are the fields of the operator's objects that have the value of a step, at each checkpoint, by canonical name.
+	StepFields []map[string][]state.Field
+	// AddedFields are the fields that the operator added to objects of the scenario, at each checkpoint, by canonical name.
+	AddedFields []map[string][]state.Field
+	// MetadataFields are the labels and annotations that the operator set in its objects, at each checkpoint, by canonical
+	// name.
+	MetadataFields []map[string][]state.Field
 	// UserObjects are the canonical names of objects that the scenario created or changed.
 	UserObjects map[string]bool
 	// Restored are the canonical names of objects without a trace of the operator: they existed before it started, the
@@ -37,8 +49,10 @@ type Baseline struct {
 	Restored map[string]bool
 	// WatchEvents counts the watch events that the operator received, by kind.
 	WatchEvents map[intercept.GroupResource]int
-	// SecretChanges counts the changes of values in Secrets, at most, by path.
-	SecretChanges map[string]int
+	// LaterEvents counts those of a step that the user did not cause, at most, by step as in [Target].
+	LaterEvents map[intercept.GroupResource]map[int]int
+	// Replacements counts the changes of texts in objects of the operator, at most, by path.
+	Replacements map[string]int
 }
 
 // Child is an object that the operator created, by a name that is the same in every run.
@@ -46,9 +60,20 @@ type Child struct {
 	// Name is canonical.
 	Name string
 	Kind intercept.GroupResource
-	// ManagedParts are the parts of the object with fields that the operator set.
+	// ManagedParts are the parts of the object with fields that the operator set, canonical.
 	ManagedParts []string
+	// Content is the object in JSON, with NamespacePlaceholder instead of the namespace of its run.
+	Content []byte
 }
+
+// HasOwner reports whether the child has an owner reference.
+func (c Child) HasOwner() bool {
+	var object metav1.PartialObjectMetadata
+	return json.Unmarshal(c.Content, &object) == nil && len(object.OwnerReferences) > 0
+}
+
+// NamespacePlaceholder stands for the namespace of a run.
+const NamespacePlaceholder = "$NAMESPACE"
 
 // ManyRuns is the minimum number of runs for MergeCounts to accept a deviating one.
 const ManyRuns = 5

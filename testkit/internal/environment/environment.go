@@ -22,8 +22,9 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/socketdir"
 )
 
-// protocol changes with each incompatible change of the messages or files of this package.
-const protocol = 1
+// protocol changes with each incompatible change of the messages or files of this package, and of the services in the
+// process.
+const protocol = 2
 
 // maxSlots bounds the number of environments that differ only in their objects.
 const maxSlots = 20

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/homeostat-dev/homeostat/testkit/cluster"
+	"github.com/homeostat-dev/homeostat/testkit/internal/aggregate"
 	"github.com/homeostat-dev/homeostat/testkit/internal/gc"
 	"github.com/homeostat-dev/homeostat/testkit/internal/process"
 	"github.com/homeostat-dev/homeostat/testkit/internal/socketdir"
@@ -118,10 +119,15 @@ func (s *server) start(ctx context.Context) error {
 	return s.startServices(ctx, c)
 }
 
-// startServices starts the garbage collector and writes the kubeconfig.
+// startServices starts what replaces controllers of Kubernetes, and writes the kubeconfig.
 func (s *server) startServices(ctx context.Context, c *cluster.Cluster) error {
 	if _, err := gc.Start(ctx, c.Config()); err != nil {
 		return fmt.Errorf("starting the janitor: %w", err)
+	}
+	if s.spec.Tier == cluster.API {
+		if err := aggregate.Start(ctx, c.Config()); err != nil {
+			return fmt.Errorf("aggregating ClusterRoles: %w", err)
+		}
 	}
 	kubeconfig, err := cluster.Kubeconfig(c.Config())
 	if err != nil {

@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
 	"github.com/homeostat-dev/homeostat/testkit/internal/operatorproc"
@@ -23,8 +22,7 @@ import (
 // Command is an operator that is a program in any language: a [Subject] with operating system processes, each behind a
 // proxy of its own.
 //
-// Requests of the program for all namespaces are narrowed to its run's namespace, because other runs use other namespaces
-// at the same time.
+// The program may work in all namespaces: the interceptor hides the objects of other runs.
 type Command struct {
 	// Args holds the program and its arguments. Env holds additional variables. See [operatorproc.Command] for placeholders
 	// in them and for the variables that every program gets.
@@ -34,9 +32,6 @@ type Command struct {
 	Folder string
 	// Target returns the client configuration that the proxy uses for the program in the namespace of s.
 	Target func(s *space.Space) (*rest.Config, error)
-	// Everywhere reports whether the program has a permission in all namespaces. Without it, a request is not narrowed, and
-	// the API server rejects it. Nil means that the program has every permission.
-	Everywhere func(verb string, resource schema.GroupResource) bool
 	// Timeout is the time until the first request of a program. Zero means 30 s.
 	Timeout time.Duration
 	// Grace is the time for a graceful stop. Zero means 10 s.
@@ -44,8 +39,8 @@ type Command struct {
 
 	sentRequest atomic.Bool // a process has sent a request
 
-	mu       sync.Mutex
-	narrowed []string // resources of requests for all namespaces
+	mu   sync.Mutex
+	wide []string // resources that the program requested in all namespaces
 }
 
 const defaultGrace = 10 * time.Second
@@ -62,11 +57,11 @@ func (e *StartError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *StartError) Unwrap() error { return e.Err }
 
-// Narrowed returns the resources that the program requested in all namespaces.
-func (c *Command) Narrowed() []string {
+// AllNamespaces returns the resources that the program listed or watched in all namespaces.
+func (c *Command) AllNamespaces() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.Sorted(slices.Values(c.narrowed))
+	return slices.Sorted(slices.Values(c.wide))
 }
 
 // Start implements [Subject]. It returns when the program has exited, or has sent its first request, which takes an
@@ -88,7 +83,7 @@ func (c *Command) Start(s *space.Space, how Start) (Process, error) {
 	p.proxy, err = proxy.Start(s.Context(), proxy.Options{
 		Target: target, Namespace: s.Namespace,
 		Wrap: func(next http.RoundTripper) http.RoundTripper {
-			return &scope{command: c, program: p, mapper: s.Client.RESTMapper(), namespace: s.Namespace, next: how.Transport(next)}
+			return &observer{command: c, program: p, mapper: s.Client.RESTMapper(), next: how.Transport(next)}
 		},
 	})
 	if err != nil {

@@ -197,6 +197,30 @@ func TestSameVerdict(t *testing.T) {
 	}
 }
 
+// A program reports its panics in its log.
+func TestLoggedPanic(t *testing.T) {
+	t.Parallel()
+	const name = "drift/correct"
+	o := mutantOptions(t, name)
+	o.Steps = o.Steps[:1]
+	o.SelectPlan = func(string) bool { return false }
+	o.Subject = &explore.Command{
+		Args: []string{"sh", "-c", `echo 'E1126 08:30:06 "Observed a panic" panic="runtime error: index out of range [3]"' >&2
+exec "$0"`, os.Args[0]},
+		Env: []string{mutantVariable + "=" + name}, Folder: t.TempDir(), Target: actAs(mutant(t, name).ServiceAccount),
+	}
+	r := run(t, o)
+	for _, failed := range r.Runs {
+		if len(failed.Violations) != 1 || failed.Violations[0].Oracle != "panic" ||
+			failed.Violations[0].Message != "the operator panicked: runtime error: index out of range [3]" {
+			t.Errorf("%s: found %v, want the panic\n%s", failed.Name, failed.Violations, text(t, r))
+		}
+	}
+	if len(r.Runs) == 0 || !strings.Contains(text(t, r), "Observed a panic") {
+		t.Errorf("the report has %d runs, and does not show the log:\n%s", len(r.Runs), text(t, r))
+	}
+}
+
 func TestStartErrors(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -22,9 +22,9 @@ func (r *run) isConvergedAndIdle(step int) bool {
 	}
 	right := step < len(r.x.Steps) || !r.hasResidue()
 	if r.baseline != nil {
-		right = r.notDeleted(step) == nil && r.diff(r.baseline.Checkpoints[step], r.state()) == ""
+		right = r.unlessKnown(r.notDeleted(step, 0)) == nil && r.diff(step) == ""
 	}
-	return right && r.checkStatus(step) == nil
+	return right && r.unlessKnown(r.checkStatus(step)) == nil
 }
 
 // errHistoryLags is returned if the history lags so far behind that nothing can be concluded.
@@ -33,13 +33,17 @@ var errHistoryLags = errors.New("the machine is too busy to see what happens")
 // awaitConvergence waits until the operator is idle after a step and the state equals the baseline's, if there is one. It
 // reports whether the scenario continues.
 func (r *run) awaitConvergence(step int) bool {
-	waitStepEnd, reportTimeout := r.waitConverged, r.reportTimeout
+	waitStepEnd := r.waitConverged
 	if r.baseline == nil {
-		waitStepEnd, reportTimeout = r.waitBaselineIdle, r.reportBaselineTimeout
+		waitStepEnd = r.waitBaselineIdle
 	}
+	began := time.Now()
 	behind := false
 	for range 4 {
 		if over, goesOn := waitStepEnd(step); over {
+			if goesOn {
+				r.checkIdle(step)
+			}
 			return goesOn
 		}
 		if behind = r.isBehind(); !behind && !r.idle.IsStarved() && !r.isConvergedAndIdle(step) {
@@ -50,7 +54,11 @@ func (r *run) awaitConvergence(step int) bool {
 		r.abort(fmt.Errorf("%s %w", r.after(step), errHistoryLags))
 		return false
 	}
-	reportTimeout(step)
+	waited := min(time.Since(began).Round(time.Second), r.x.Timeout)
+	if r.baseline == nil {
+		return r.reportBaselineTimeout(step, waited)
+	}
+	r.reportTimeout(step, waited)
 	return false
 }
 
@@ -60,10 +68,10 @@ func (r *run) waitConverged(step int) (over, goesOn bool) {
 	ctx, cancel := r.idle.WithTimeout()
 	defer cancel()
 	quiet := max(quiescence.StepQuietPeriod, r.x.StepQuietPeriod)
-	if step >= len(r.x.Steps)-1 || r.plan.ExtraQuiet {
+	if (step >= len(r.x.Steps)-1 || r.plan.ExtraQuiet) && !r.moreTriggers {
 		quiet = max(quiescence.FinalQuietPeriod, r.x.StepQuietPeriod)
 	}
-	idle := r.idle.OperatorIdle()
+	idle, allIdle := r.idle.OperatorIdle(), r.idle.AllIdle()
 	for {
 		if r.procs.isDeletedWhileDown() {
 			r.tearDown()
@@ -74,9 +82,11 @@ func (r *run) waitConverged(step int) (over, goesOn bool) {
 		if !r.watchesEstablished() || !r.matchesBaseline(step) {
 			enough = max(quiet, r.x.QuietPeriod)
 		}
-		if r.procs.isRunning() && r.idle.HasBeenIdle(ctx, enough, idle) && r.diff(r.baseline.Checkpoints[step], r.state()) == "" &&
-			cmp.Or(r.checkStatus(step), r.notDeleted(step)) == nil {
+		if r.procs.isRunning() && r.idle.HasBeenIdle(ctx, enough, idle) && r.isRight(step) {
 			return true, true
+		}
+		if r.isFinal(ctx, step, allIdle) {
+			return false, false
 		}
 		select {
 		case <-changed:
@@ -87,8 +97,18 @@ func (r *run) waitConverged(step int) (over, goesOn bool) {
 	}
 }
 
-func (r *run) reportTimeout(step int) {
-	diff, notDeleted, falseStatus := r.diff(r.baseline.Checkpoints[step], r.state()), r.notDeleted(step), r.checkStatus(step)
+// isRight reports whether the state after a step is the baseline's and no rule for an idle operator is violated.
+func (r *run) isRight(step int) bool {
+	return r.diff(step) == "" && r.unlessKnown(r.checkStatus(step)) == nil && r.unlessKnown(r.notDeleted(step, 0)) == nil
+}
+
+// reportTimeout reports why a step was not over after this time.
+func (r *run) reportTimeout(step int, waited time.Duration) {
+	diff := r.diff(step)
+	notDeleted, falseStatus := r.unlessKnown(r.notDeleted(step, waited)), r.unlessKnown(r.checkStatus(step))
+	if diff != "" && waited >= r.x.Timeout && r.space.Context().Err() == nil {
+		r.x.persistent.add(r.difference(step))
+	}
 	switch busy, idle := r.operator.Busy(); {
 	case r.space.Context().Err() != nil:
 	case notDeleted != nil:
@@ -96,7 +116,7 @@ func (r *run) reportTimeout(step int) {
 	case diff != "":
 		r.addViolation(oracleEndState, fmt.Sprintf(
 			"%s the cluster is not what it is without the fault, %v later (-: without the fault, +: now)",
-			r.after(step), r.x.Timeout), diff)
+			r.after(step), waited)+r.freshNote(step, r.state()), diff)
 	case falseStatus != nil:
 		r.addViolation(falseStatus.Oracle, falseStatus.Message, falseStatus.Detail)
 	case r.procs.isRunning() || busy || idle < quiescence.StepQuietPeriod:
@@ -110,6 +130,9 @@ func (r *run) after(step int) string {
 	if step >= len(r.x.Steps) {
 		return "after the custom resources were deleted,"
 	}
+	if r.reactsTo != "" {
+		return fmt.Sprintf("after step %q and %s,", r.x.Steps[step].Name, r.reactsTo)
+	}
 	return fmt.Sprintf("after step %q", r.x.Steps[step].Name)
 }
 
@@ -118,12 +141,12 @@ func (r *run) after(step int) string {
 func (r *run) waitBaselineIdle(step int) (over, goesOn bool) {
 	ctx, cancel := r.idle.WithTimeout()
 	defer cancel()
-	idle := r.idle.AllIdle()
+	idle, began := r.idle.AllIdle(), time.Now()
 	for {
 		rests := r.idle.HasBeenIdle(ctx, r.x.QuietPeriod, idle) && r.hasPolled()
-		if rests && r.checkStatus(step) == nil && (step < len(r.x.Steps) || !r.hasResidue()) && !r.isBehind() {
-			r.checkpoints = append(r.checkpoints, r.state())
-			r.children = append(r.children, r.currentChildren())
+		if rests && r.unlessKnown(r.checkStatus(step)) == nil && (step < len(r.x.Steps) || !r.hasResidue()) && !r.isBehind() {
+			r.addCheckpoint()
+			r.settling = max(r.settling, time.Since(began)-r.idle.SinceLastChange())
 			return true, true
 		}
 		select {
@@ -134,30 +157,46 @@ func (r *run) waitBaselineIdle(step int) (over, goesOn bool) {
 	}
 }
 
-// notDeleted reports a custom resource that still exists after all were deleted, or nil.
-func (r *run) notDeleted(step int) *report.Violation {
+// addCheckpoint stores the state after a step of a baseline run.
+func (r *run) addCheckpoint() {
+	r.checkpoints = append(r.checkpoints, r.state())
+	r.children = append(r.children, r.currentChildren())
+	r.inputs = append(r.inputs, r.currentInputs())
+	r.stepFieldsAt = append(r.stepFieldsAt, r.stepFields())
+	r.addedFieldsAt = append(r.addedFieldsAt, r.addedFields())
+	r.metadataFieldsAt = append(r.metadataFieldsAt, r.metadataFields())
+}
+
+// notDeleted reports a custom resource that still exists this time after all were deleted, or nil.
+func (r *run) notDeleted(step int, waited time.Duration) *report.Violation {
 	if step < len(r.x.Steps) {
 		return nil
 	}
-	for _, c := range r.primaries() {
-		return &report.Violation{
-			Oracle: oracleResidue, Detail: describe(c.Object),
-			Message: fmt.Sprintf("%s is still there %v after it was deleted", r.name(c), r.x.Timeout),
-		}
+	left := r.primaries()
+	switch {
+	case len(left) == 0:
+		return r.residueBesideForeign()
+	case r.waitsForForeign(left[0]):
+		return nil
 	}
-	return nil
+	return &report.Violation{
+		Oracle: oracleResidue, Detail: describe(left[0].Object),
+		Message: fmt.Sprintf("%s is still there %v after it was deleted", r.name(left[0]), waited),
+	}
 }
 
 // hasResidue reports whether objects are left after the custom resources were deleted.
 func (r *run) hasResidue() bool { return len(r.primaries())+len(r.residue()) > 0 }
 
-// reportBaselineTimeout reports why a step of a baseline run was not over in time.
-func (r *run) reportBaselineTimeout(step int) {
+// reportBaselineTimeout reports why a step of a baseline run was not over in time, and whether the scenario continues. It
+// does if the operator is idle: then the state is what the faults are compared with, although a rule is violated.
+func (r *run) reportBaselineTimeout(step int, waited time.Duration) (goesOn bool) {
 	idle, still := r.idle.AllIdle()()
 	rests, over := !r.x.oracleEnabled(oracleAtRest) || still && idle >= r.x.QuietPeriod, step >= len(r.x.Steps)
-	notDeleted := r.notDeleted(step)
-	switch falseStatus := cmp.Or(notDeleted, r.checkStatus(step)); {
+	notDeleted := r.notDeleted(step, waited)
+	switch falseStatus := cmp.Or(notDeleted, r.unlessKnown(r.checkStatus(step))); {
 	case r.space.Context().Err() != nil:
+		return false
 	case notDeleted != nil, rests && falseStatus != nil:
 		r.addViolation(falseStatus.Oracle, falseStatus.Message, falseStatus.Detail)
 	case rests && over && r.hasResidue(): // checkResidue reports it
@@ -167,8 +206,14 @@ func (r *run) reportBaselineTimeout(step int) {
 			r.after(step), pace))
 	default:
 		r.addViolation(oracleAtRest, fmt.Sprintf("%s the operator still writes, %v later: it never comes to rest",
-			r.after(step), r.x.Timeout), r.lastWrites(8, r.began))
+			r.after(step), waited), r.lastWrites(8, r.began))
+		return false
 	}
+	if !rests || r.infraError() != nil {
+		return false
+	}
+	r.addCheckpoint()
+	return !r.x.StopAtFailure
 }
 
 // hasPolled reports whether a polling operator has listed since the last change and had time to act on the result. An

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -47,7 +48,7 @@ type Start struct {
 }
 
 // ErrNoElection is returned by Start if the subject does not support leader election on request.
-var ErrNoElection = errors.New("leader election cannot be asked for")
+var ErrNoElection = errors.New("testkit cannot switch on the leader election of a program")
 
 // Process is one process of an operator.
 type Process interface {
@@ -76,6 +77,10 @@ type Options struct {
 	Opener space.Opener
 	// Setup runs before the operator starts, for prerequisites of the scenario. Optional.
 	Setup func(s *space.Space) error
+	// AfterRun runs at the end of each run, after the deletion of the custom resources and before the processes stop. Optional.
+	AfterRun func(s *space.Space) error
+	// Checks lists rules that must hold whenever the operator is idle.
+	Checks []Check
 	// Await runs after each step, when the operator can reconcile it, and returns when a user would consider the step done.
 	// Steps count from 0. Optional: the state after each step is compared in any case.
 	Await func(s *space.Space, step int) error
@@ -88,25 +93,35 @@ type Options struct {
 	Invariants []Invariant
 	// QuietPeriod is the time without a write after which an operator counts as idle in a baseline run. Zero means 1 s.
 	QuietPeriod time.Duration
-	// Timeout is the time within which an operator must reach the state of the baseline. Zero means 30 s.
+	// Timeout is the time within which an operator must reach the state of the baseline. Zero means 30 s, or three times the
+	// time that the operator takes to repeat a failed write, if that is longer. A run ends earlier if the operator is known to
+	// have nothing to do.
 	Timeout time.Duration
 	// StepQuietPeriod is the time without activity after which the state counts as the outcome of a step. Zero means 30 ms,
 	// and 120 ms after a fault or the last step. An interpreter needs more time to react.
 	StepQuietPeriod time.Duration
 	// Parallel is the number of concurrent runs. Zero means three for each processor: runs wait more than they compute.
 	Parallel int
+	// HideShared hides from the operator the namespaces that belong to no run, such as default, where it lists or watches all
+	// namespaces.
+	HideShared bool
 	// StopAtFailure ends the exploration with the first failed run.
 	StopAtFailure bool
 	// Seed determines the order of the runs. The verdict does not depend on it, unless Most omits plans.
 	Seed int64
 	// Short tries the plans of a short exploration alone.
 	Short bool
-	// MaxPlans is the maximum number of plans, selected by Sample. Zero means all.
-	MaxPlans int
+	Selection
+	// Timelines keeps the timelines of passed runs as well.
+	Timelines bool
 	// Replay returns the command that repeats one plan, for the report.
 	Replay func(plan string) string
 	// Progress is called after each run, by one goroutine at a time. Optional.
 	Progress func(done, total int, run report.Run)
+	// Learning is called after each baseline run, by one goroutine at a time, and Planned before the first plan is tried.
+	// Optional.
+	Learning func(run report.Run)
+	Planned  func(plans int)
 }
 
 // Exceptions lists the intended deviations of an operator from the rules for all operators.
@@ -128,6 +143,8 @@ type Invariant struct {
 	Name string
 	// Holds returns a description of the violation, or "". The objects have the Go types that the client's scheme knows.
 	Holds func(objects []client.Object) string
+	// HoldsIn is used instead of Holds, if it is set. It receives the first namespace of the run as well.
+	HoldsIn func(namespace string, objects []client.Object) string
 }
 
 const (
@@ -137,23 +154,40 @@ const (
 	runsPerProcessor = 3
 )
 
-// Explorer explores one operator. RunBaseline must be called first. Then RunPlan may be called concurrently.
+// Explorer explores one operator. RunBaseline must be called first. Then, if there is a baseline, RunPlan may be called
+// concurrently.
 type Explorer struct {
 	Options
 
 	recorder  *history.Recorder
+	others    dynamic.Interface // the client of other owners: its requests are neither the user's nor the operator's
 	baseline  *baseline.Baseline
 	generated state.GeneratedNames // set by the baseline runs
+	began     time.Time            // times near it are not compared
+	counters  *counters            // shared with sessions
+	faultless map[string]bool      // the causes of violations in the baseline runs
+
+	noBaseline string // why there is no baseline after the baseline runs, or ""
+
+	persistent  *differences
+	triggers    *triggers
+	learnsRetry bool          // no timeout was set
+	retry       time.Duration // the time after which a failed write was repeated; 0 means that it is unknown
+	settling    time.Duration // the longest time until the last change after a step of a baseline run
+
+	fresh      []*freshReference // by step; set if the baseline differs from a fresh operator
+	freshNotes []string          // about the comparison with a fresh operator
 }
 
 // New returns an explorer on the API server of cfg, which needs all permissions. The caller must close it.
 func New(ctx context.Context, cfg *rest.Config, o Options) (*Explorer, error) {
-	x := &Explorer{Options: o}
+	x := &Explorer{Options: o, persistent: &differences{}, triggers: &triggers{}, began: time.Now(), counters: &counters{}}
 	if x.QuietPeriod == 0 {
 		x.QuietPeriod = defaultQuietPeriod
 	}
 	if x.Timeout == 0 {
 		x.Timeout = defaultTimeout
+		x.learnsRetry = true
 	}
 	if x.Parallel == 0 {
 		x.Parallel = runsPerProcessor * runtime.GOMAXPROCS(0)
@@ -162,6 +196,9 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (*Explorer, error) {
 		x.Replay = func(string) string { return "" }
 	}
 	var err error
+	if x.others, err = newForeignClient(cfg); err != nil {
+		return x, err
+	}
 	if x.recorder, err = history.Acquire(ctx, cfg); err != nil {
 		return x, err
 	}
@@ -187,18 +224,27 @@ func (x *Explorer) Run(ctx context.Context) (*report.Report, error) {
 	if x.baseline == nil {
 		runs, err := x.RunBaseline(ctx)
 		r.Runs = append(r.Runs, runs...)
-		if err != nil || x.baseline == nil {
+		if err != nil {
 			return r, err
 		}
 	}
 	r.Notes = append(r.Notes, x.Notes()...)
+	switch {
+	case x.StopAtFailure && len(r.Failures()) > 0:
+		r.Notes = append(r.Notes, stoppedEarly)
+		return r, nil
+	case x.baseline == nil:
+		return r, nil
+	}
 	plans, skipped := x.Plans()
 	r.Skipped = skipped
 	if x.Short {
-		plans = Short(plans)
+		plans = x.ShortPlans(plans)
 	}
-	if x.MaxPlans > 0 {
-		plans = SelectPlans(plans, x.MaxPlans)
+	plans, others := x.selected(plans)
+	r.Skipped = append(r.Skipped, others...)
+	if x.Planned != nil {
+		x.Planned(len(plans))
 	}
 	groups := make([][]Plan, 0, len(plans))
 	for _, p := range plans {
@@ -207,19 +253,30 @@ func (x *Explorer) Run(ctx context.Context) (*report.Report, error) {
 	if x.Short {
 		groups = Group(plans)
 	}
-	runs, err := x.tryAll(ctx, groups)
+	runs, late, err := x.tryAll(ctx, groups)
 	r.Runs = append(r.Runs, runs...)
+	r.Skipped = append(r.Skipped, late...)
+	r.Notes = append(r.Notes, x.FaultNotes()...)
 	return r, err
 }
 
-// tryAll tries x.Parallel groups at a time and returns the runs in the order of the plans.
-func (x *Explorer) tryAll(ctx context.Context, groups [][]Plan) ([]report.Run, error) {
+// stoppedEarly is a note about an exploration that ended with the baseline runs.
+const stoppedEarly = "no plan was tried, because the exploration was to end with the first finding: " +
+	"without --stop-at-first it goes on"
+
+// tryAll tries x.Parallel groups at a time. It returns the runs in the order of the plans, and the plans that were not
+// started. After an error of the test infrastructure it starts no further one.
+func (x *Explorer) tryAll(ctx context.Context, groups [][]Plan) ([]report.Run, []report.Skipped, error) {
 	var (
 		runs        = make([][]report.Run, len(groups))
 		parallel    errgroup.Group
 		mu          sync.Mutex
 		total, done int
-		stop        bool
+		broken      bool                                                                             // a run could not be made
+		stop        = slices.ContainsFunc(x.fresh, func(f *freshReference) bool { return f != nil }) // a run has failed
+		began       = time.Now()
+		reason      string // why plans were not started
+		late        []string
 	)
 	for _, group := range groups {
 		total += len(group)
@@ -231,16 +288,25 @@ func (x *Explorer) tryAll(ctx context.Context, groups [][]Plan) ([]report.Run, e
 				return fmt.Errorf("trying %s: %w", group[0].Name(), err)
 			}
 			mu.Lock()
-			over := stop
+			why := x.whyOver(began, stop, broken)
+			if why != "" {
+				reason = why
+				late = append(late, names(group)...)
+			}
 			mu.Unlock()
-			if over {
+			if why != "" {
 				return nil
 			}
 			of, err := x.RunGroup(ctx, group)
 			mu.Lock()
 			defer mu.Unlock()
-			stop = stop || x.StopAtFailure && slices.ContainsFunc(of, func(r report.Run) bool { return r.Outcome == report.Failed })
+			stop = stop || slices.ContainsFunc(of, func(r report.Run) bool { return r.Outcome == report.Failed })
 			runs[i] = of
+			if err != nil {
+				broken = true
+				reason = impossible
+				late = append(late, names(group[min(len(of), len(group)):])...)
+			}
 			for _, run := range of {
 				done = min(done+1, total) // there is one run more if only the combination of faults failed
 				if err == nil && x.Progress != nil {
@@ -251,7 +317,7 @@ func (x *Explorer) tryAll(ctx context.Context, groups [][]Plan) ([]report.Run, e
 		})
 	}
 	err := parallel.Wait()
-	return slices.Concat(runs...), err
+	return slices.Concat(runs...), notTried(nil, reason, late), err
 }
 
 // RunGroup tries the plans of a group and returns a run for each. It injects all faults in one run first. If that run has no
@@ -265,7 +331,10 @@ func (x *Explorer) RunGroup(ctx context.Context, group []Plan) ([]report.Run, er
 	for _, p := range group {
 		plans = append(plans, p.plan)
 	}
-	r := x.newRun(ctx, fault.Combine(plans), x.baseline)
+	r, err := x.newFaultRun(ctx, fault.Combine(plans))
+	if err != nil {
+		return nil, err
+	}
 	r.execute()
 	if err := cmp.Or(ctx.Err(), r.infraError()); err != nil {
 		return nil, fmt.Errorf("trying %s: %w", r.plan.Name, err)
@@ -309,7 +378,10 @@ func (x *Explorer) runEach(ctx context.Context, plans []Plan) ([]report.Run, err
 // RunPlan performs the run of one plan. A fault that could not be injected is tried a second time.
 func (x *Explorer) RunPlan(ctx context.Context, p Plan) (report.Run, error) {
 	for chance := 1; ; chance++ {
-		r := x.newRun(ctx, p.plan, x.baseline)
+		r, err := x.newFaultRun(ctx, p.plan)
+		if err != nil {
+			return report.Run{}, err
+		}
 		r.execute()
 		out := r.report()
 		if err := ctx.Err(); err != nil {
@@ -322,8 +394,4 @@ func (x *Explorer) RunPlan(ctx context.Context, p Plan) (report.Run, error) {
 			return out, nil
 		}
 	}
-}
-
-func (x *Explorer) oracleEnabled(oracle string) bool {
-	return !slices.Contains(x.DisabledOracles, oracle)
 }

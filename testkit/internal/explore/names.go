@@ -15,14 +15,16 @@ import (
 // This file determines canonical names and states.
 
 func (v *view) names(changes []history.Change) *state.NameMap {
-	return state.NewNameMap(v.space.Namespace, changes, v.x.generated)
+	return state.NewNameMap(v.space.Namespace, changes, v.x.generated, v.x.began)
 }
 
 // state returns the state of the namespace.
 func (v *view) state() state.State {
 	changes := v.log.Changes()
 	names := v.names(changes)
-	return state.Renumber(state.Snapshot(names, v.log.CurrentObjects(), v.detail()))
+	s := state.Renumber(state.Snapshot(names, v.log.CurrentObjects(), v.detail()))
+	v.externals.addTo(s, names)
+	return s
 }
 
 // detail returns the parts of an object that are compared: objects that the operator or the scenario wrote, and their
@@ -43,7 +45,7 @@ func (v *view) detail() func(history.Change) state.Detail {
 		switch {
 		case c.Resource.Resource == "events", !theirs[uid] && !ours[uid]:
 			return state.None
-		case status[groupResourceOf(c)] && v.plan.SkipCounts:
+		case status[groupResourceOf(c)] && v.skipsStatus():
 			return state.ConditionsOnly
 		case status[groupResourceOf(c)]:
 			return state.FullStatus
@@ -66,7 +68,8 @@ func (v *view) targetOf(c *intercept.Call) baseline.Target {
 	}
 }
 
-// groupOf returns the canonical group of the object's name, as far as it is known when the request is sent.
+// groupOf returns the canonical group of the object's name, as far as it is known when the request is sent. As in package
+// state, that of an object in a further namespace of the run begins with the namespace.
 func (v *view) groupOf(c *intercept.Call) string {
 	m := metadataOf(c.Sent)
 	name := c.Name
@@ -80,10 +83,14 @@ func (v *view) groupOf(c *intercept.Call) string {
 		name = made
 	}
 	v.mu.Unlock()
-	if prefix, ok := v.x.generated.Prefix(intercept.GroupResourceOf(c.Request).String(), name); ok {
+	if prefix, ok := v.x.generated.Prefix(intercept.GroupResourceOf(c.Request).String(), name, v.x.began); ok {
 		name = prefix + "~"
 	}
-	return v.withoutGenerated(name, m.OwnerReferences)
+	group := v.withoutGenerated(name, m.OwnerReferences)
+	if group != "" && c.Namespace != v.space.Namespace && v.log.Has(c.Namespace) {
+		group = v.withoutGenerated(c.Namespace, nil) + ":" + group
+	}
+	return group
 }
 
 // withoutGenerated returns a name without the namespace and the UIDs of objects, which differ between runs. An owner may

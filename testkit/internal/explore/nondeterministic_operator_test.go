@@ -77,16 +77,17 @@ func TestNondeterministicOperator(t *testing.T) {
 	}
 }
 
-// The same operator with six bugs, and the plans that find them.
+// The same operator with six bugs, and the plans that find them. One is in the baseline as well: a fresh operator finds it.
 func TestNondeterministicOperatorWithBugs(t *testing.T) {
 	t.Parallel()
 	bugs := map[string]string{
 		"crash-after/create-statefulsets-edge#1: end-state":            "the password is regenerated after a crash",
 		"drift-edited/statefulsets.apps/edge/spec.template: end-state": "a field of a child is set on creation only",
-		"error-500/update-proxies-edge#2: residue":                     "an error at the end of the cleanup is ignored",
-		"namespace-deleted@create: residue":                            "the cleanup creates a missing child",
-		"crash-deleted/patch-secrets-credentials#1: end-state":         "the finalizer is added after the write that it protects",
-		"error-500/get-secrets-edge-password#1: panic":                 "an error is ignored",
+		"fresh/2: fresh": "a field of a child is set on creation only",
+		"error-500/update-proxies-edge#2: residue":             "an error at the end of the cleanup is ignored",
+		"namespace-deleted@create: residue":                    "the cleanup creates a missing child",
+		"crash-deleted/patch-secrets-credentials#1: end-state": "the finalizer is added after the write that it protects",
+		"error-500/get-secrets-edge-password#1: panic":         "an error is ignored",
 	}
 	o := nondeterministicOptions(true)
 	o.Steps = o.Steps[:2] // so that the custom resource is deleted only at the end

@@ -29,8 +29,10 @@ const (
 	oracleExit      = "exit"                 // the operator ended or stopped working
 	oracleInvariant = "never"                // an invariant is violated
 	oracleRights    = "rights"               // the roles grant more than an operator needs
-	oraclePanic     = "panic"                // the operator panics
+	oraclePanic     = oracle.Panic           // the operator panics
+	oracleForeign   = "foreign"              // an object of another owner was changed or deleted
 	oracleOutside   = "outside"              // objects are written where the exploration does not observe them
+	oracleFresh     = "fresh"                // the state after edits differs from that of a fresh operator
 )
 
 // Oracles returns the names of all oracles.
@@ -38,7 +40,7 @@ func Oracles() []string {
 	return []string{
 		oracleScenario, oracleEndState, oracleCounts, oracleAtRest, oracleRestart, oracleResidue, oracleForbidden,
 		oracleRefused, oracleStatus, oracleSpec, oracleLost, oracleExit, oracleInvariant,
-		oracleRights, oraclePanic, oracleOutside,
+		oracleRights, oraclePanic, oracleOutside, oracleForeign, oracleFresh,
 	}
 }
 
@@ -55,13 +57,16 @@ func (r *run) checkStatus(step int) *report.Violation {
 			continue
 		}
 		observed, ok, _ := unstructured.NestedInt64(c.Object.Object, "status", "observedGeneration")
-		if ok && observed < c.Object.GetGeneration() {
+		if ok && observed < c.Object.GetGeneration() && !r.foreign.any() {
 			return &report.Violation{Oracle: oracleStatus, Detail: describe(c.Object), Message: fmt.Sprintf(
 				"%s the status of %s is still that of generation %d, and the object is at %d",
 				r.after(step), r.name(c), observed, c.Object.GetGeneration())}
 		}
 		if ready, ok := readiness.Condition(c.Object, "Ready"); !ok || ready.Status != "True" {
 			continue
+		}
+		if v := r.checkReadyWithForeign(step, c.Object); v != nil {
+			return v
 		}
 		for _, other := range current {
 			if !metav1.IsControlledBy(other.Object, c.Object) || !isReported(other.Object) {
@@ -99,4 +104,8 @@ func times(n int) string {
 	default:
 		return fmt.Sprintf("%d times", n)
 	}
+}
+
+func (x *Explorer) oracleEnabled(oracle string) bool {
+	return !slices.Contains(x.DisabledOracles, oracle)
 }

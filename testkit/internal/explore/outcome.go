@@ -18,6 +18,7 @@ type outcome struct {
 	violations     []report.Violation
 	injected       map[string]bool   // by the name of the plan
 	untriedReasons map[string]string // why a fault could not be injected, by the name of the plan
+	discarded      bool              // violations do not count
 	infraErr       error             // an error of the test infrastructure
 	tornDown       bool              // the custom resources were deleted
 }
@@ -46,6 +47,9 @@ func (o *outcome) addViolation(oracle, message, detail string) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if o.discarded {
+		return
+	}
 	for _, v := range o.violations {
 		if v.Oracle == oracle && v.Message == message {
 			return
@@ -59,6 +63,12 @@ func (o *outcome) addViolations(violations []report.Violation) {
 	for _, v := range violations {
 		o.addViolation(v.Oracle, v.Message, v.Detail)
 	}
+}
+
+func (o *outcome) hasViolations() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.violations) > 0
 }
 
 func (o *outcome) isInjected(p *fault.Plan) bool {
@@ -97,6 +107,15 @@ func (o *outcome) setUntriedReason(p *fault.Plan, reason string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.untriedReasons[p.Name] = reason
+}
+
+// discard is setUntriedReason after the fault has changed something: what follows is no violation. A combined run has other
+// faults as well, and its violations let each be tried alone.
+func (r *run) discard(p *fault.Plan, reason string) {
+	r.setUntriedReason(p, reason)
+	r.outcome.mu.Lock()
+	defer r.outcome.mu.Unlock()
+	r.outcome.discarded = !r.plan.IsCombined()
 }
 
 // untriedReason returns the reason, or "" if there is none.

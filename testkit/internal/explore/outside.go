@@ -3,7 +3,9 @@ package explore
 import (
 	"fmt"
 	"net/http"
+	"slices"
 
+	"github.com/homeostat-dev/homeostat/testkit/internal/history"
 	"github.com/homeostat-dev/homeostat/testkit/internal/intercept"
 )
 
@@ -15,6 +17,10 @@ func (ch checks) checkOutside() {
 		return
 	}
 	for _, c := range ch.operator.Calls() {
+		if ch.isMissingNamespace(c) {
+			ch.addViolation(oracleOutside, fmt.Sprintf("the operator writes %s into namespace %s, which does not exist: "+
+				"create it in the scenario", nameOf(c), c.Namespace), c.String())
+		}
 		if isStored(c) && c.IsWrite() && ch.isOutside(c) {
 			ch.addViolation(oracleOutside, fmt.Sprintf("the operator writes %s, which is %s: it is not observed",
 				nameOf(c), scopeOf(c)), c.String())
@@ -27,6 +33,17 @@ func (ch checks) checkOutside() {
 func isStored(c intercept.Call) bool {
 	accepted := c.Reached && c.Code < http.StatusMultipleChoices && !c.DryRun
 	return accepted && (c.UID != "" || c.Verb == "delete") && c.Resource != "events" && !intercept.IsLease(c.Request)
+}
+
+// isMissingNamespace reports whether a request failed to create an object because its namespace has never existed.
+func (ch checks) isMissingNamespace(c intercept.Call) bool {
+	if !c.Reached || c.Code != http.StatusNotFound || c.Subresource != "" || c.Verb != "create" && c.Verb != "apply" {
+		return false
+	}
+	existed := func(h history.Change) bool {
+		return h.Object.GetKind() == "Namespace" && h.Object.GetName() == c.Namespace
+	}
+	return c.Namespace != "" && c.Namespace != ch.space.Namespace && !slices.ContainsFunc(ch.changes, existed)
 }
 
 // isOutside reports whether the history lacks the object of a request. The run's own Namespace is older than the history.

@@ -1,11 +1,13 @@
 package explore
 
 import (
+	"context"
 	"net/http"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/homeostat-dev/homeostat/testkit/internal/intercept"
+	"github.com/homeostat-dev/homeostat/testkit/internal/scenario"
 )
 
 // This file decides which objects outside of its first namespace belong to a run: see package history.
@@ -21,6 +23,7 @@ func (h *userHook) Before(*http.Request, *intercept.Call) (*http.Response, error
 // After implements intercept.Hook.
 func (h *userHook) After(_ *http.Request, c *intercept.Call, resp *http.Response) (*http.Response, error) {
 	h.run.claim(c)
+	h.run.noteChange(c)
 	return resp, nil
 }
 
@@ -31,12 +34,31 @@ func (v *view) claim(c *intercept.Call) {
 	}
 }
 
-// isHidden reports whether an object belongs to another run. The operator would react to it.
-func (v *view) isHidden(namespace, name string) bool {
-	return v.log != nil && v.log.BelongsToAnother(namespace, name)
+// isHidden reports whether the operator does not see an object: it belongs to another run or, with HideShared, is in a
+// namespace of no run. The operator would react to it.
+func (v *view) isHidden(kind intercept.GroupResource, namespace, name string) bool {
+	if v.log == nil {
+		return false
+	}
+	if kind == (intercept.GroupResource{Resource: "namespaces"}) {
+		namespace = name
+	}
+	return v.log.BelongsToAnother(namespace, name) || v.x.HideShared && namespace != "" && !v.log.Has(namespace)
 }
 
 // isOwn reports whether the history has the object of a request, if the API server stores it.
 func (v *view) isOwn(c intercept.Call) bool {
 	return (c.Namespace == "" || v.log.Has(c.Namespace)) && v.x.recorder.Follows(c.Group, c.Resource)
+}
+
+// removeFurther deletes the cluster-scoped objects and the further namespaces of the run when its operator has ended. Errors
+// are ignored: those of a test that ends are not the operator's.
+func (r *run) removeFurther() {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.space.Context()), r.x.Timeout)
+	defer cancel()
+	for _, c := range r.log.CurrentObjects() {
+		if o := c.Object; o.GetNamespace() == "" && r.log.Has(o.GetName()) && o.GetName() != r.space.Namespace {
+			_ = scenario.Remove(ctx, r.space.Client, o)
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package explore
 
 import (
+	"cmp"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -22,9 +23,11 @@ const minShortPlans = 20
 // They test the same code of its framework.
 const maxRequired = 3
 
-// Short returns the plans of a short exploration: the first plan of each fault, three required ones, and others up to 20.
-// Guard mode of the command mutants shows that these find the bugs that all plans find.
-func Short(plans []Plan) []Plan {
+// ShortPlans returns the plans of a short exploration: the first plan of each fault, three required ones, and others up to
+// 20. Long faults are left out unless the options name faults. Guard mode of the command mutants shows that these plans find
+// the bugs that all plans find.
+func (x *Explorer) ShortPlans(plans []Plan) []Plan {
+	plans = slices.DeleteFunc(slices.Clone(plans), func(p Plan) bool { return !fault.IsShort(x.Faults, p.plan.Fault) })
 	first := 0
 	rank := ranks(plans)
 	for _, p := range plans {
@@ -69,7 +72,7 @@ func ranks(plans []Plan) map[string]int {
 	rank := make(map[string]int, len(plans))
 	seen, required := map[string]int{}, map[string]int{} // by fault
 	for _, p := range heavyFirst {
-		name := p.plan.Fault
+		name := cmp.Or(p.plan.ShortGroup, p.plan.Fault)
 		if p.plan.Required && required[name] < maxRequired {
 			required[name]++
 			continue // rank 0
@@ -83,18 +86,15 @@ func ranks(plans []Plan) map[string]int {
 // Plans returns the plans in an order determined by the seed, and those that are skipped, by reason. It requires the
 // baseline.
 func (x *Explorer) Plans() ([]Plan, []report.Skipped) {
-	in := &fault.Input{Baseline: x.baseline, Irreplaceable: x.Irreplaceable, ExternallyManaged: x.ExternallyManaged}
-	for _, step := range x.Steps {
-		in.Steps = append(in.Steps, step.Name)
-	}
 	var plans []Plan
 	reasons := map[string][]string{}
-	for _, p := range fault.Plans(in) {
+	for _, p := range fault.Plans(x.input()) {
 		switch {
-		case !x.wantsFault(p.Fault):
+		case !fault.Selects(x.Faults, p.Fault):
+		case x.SelectPlan != nil && !x.SelectPlan(p.Name):
 		case p.Skip != "":
 			reasons[p.Skip] = append(reasons[p.Skip], p.Name)
-		case x.SelectPlan == nil || x.SelectPlan(p.Name):
+		default:
 			plans = append(plans, Plan{&p})
 		}
 	}
@@ -108,6 +108,11 @@ func (x *Explorer) Plans() ([]Plan, []report.Skipped) {
 	return plans, skipped
 }
 
-func (x *Explorer) wantsFault(name string) bool {
-	return x.Faults == nil || slices.ContainsFunc(x.Faults, func(f string) bool { return fault.Includes(f, name) })
+// input returns the data from which plans are derived.
+func (x *Explorer) input() *fault.Input {
+	in := &fault.Input{Baseline: x.baseline, Irreplaceable: x.Irreplaceable, ExternallyManaged: x.ExternallyManaged}
+	for _, step := range x.Steps {
+		in.Steps = append(in.Steps, step.Name)
+	}
+	return in
 }

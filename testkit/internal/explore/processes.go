@@ -216,6 +216,16 @@ func (ps *processes) isRunning() bool {
 	return len(running) > 0
 }
 
+// areIdleFor reports whether each process is known to do nothing for this time unless it receives an event.
+func (ps *processes) areIdleFor(d time.Duration) bool {
+	for _, p := range ps.running() {
+		if p, ok := p.(interface{ IsIdleFor(d time.Duration) bool }); !ok || !p.IsIdleFor(d) {
+			return false
+		}
+	}
+	return true
+}
+
 func (ps *processes) isDeletedWhileDown() bool {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()

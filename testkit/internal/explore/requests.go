@@ -1,6 +1,7 @@
 package explore
 
 import (
+	"context"
 	"maps"
 	"net/http"
 	"reflect"
@@ -8,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
@@ -91,30 +91,12 @@ func (v *view) effective() map[int]bool {
 	return all
 }
 
-// secretChanges counts the changes of values in Secrets. The count of a Secret ends with its deletion.
-func (v *view) secretChanges() map[string]int {
-	names, times, last := v.names(v.changes), map[string]int{}, map[types.UID]map[string]any{}
-	for _, c := range v.changes {
-		if groupResourceOf(c).String() != "secrets" {
-			continue
-		}
-		data, _, _ := unstructured.NestedMap(c.Object.Object, "data")
-		uid := c.Object.GetUID()
-		for key, v := range data {
-			if before, ok := last[uid][key]; ok && before != v {
-				times[names.Of(uid)+".data."+key]++
-			}
-		}
-		last[uid] = data
-	}
-	return times
-}
-
-// counts returns the creations and deletions of objects that the operator created.
+// counts returns the creations and deletions of objects that the operator created, except for garbage from the start.
 func (v *view) counts() state.Counts {
-	made := created(v.operator.Calls())
-	return state.CountOf(v.names(v.changesBeforeTeardown), v.changesBeforeTeardown, func(c history.Change) bool {
-		return made[c.Object.GetUID()] && c.Resource.Resource != "events" && c.Type != watch.Modified
+	made, garbage := created(v.operator.Calls()), bornGarbage(v.changesBeforeTeardown)
+	return state.CountOf(v.names(v.changesBeforeTeardown), v.counted(v.changesBeforeTeardown), func(c history.Change) bool {
+		uid := c.Object.GetUID()
+		return made[uid] && !garbage[uid] && c.Resource.Resource != "events" && c.Type != watch.Modified
 	})
 }
 
@@ -217,7 +199,10 @@ func (v *view) isBehind() bool {
 }
 
 // await waits until the history satisfies done. The limit is the timeout of the run.
-func (v *view) await(done func() bool) {
+func (v *view) await(done func() bool) { v.awaitUntil(v.space.Context(), done) }
+
+// awaitUntil is await that ends with a context, too.
+func (v *view) awaitUntil(ctx context.Context, done func() bool) {
 	for {
 		changed := v.log.Changed()
 		if done() {
@@ -225,7 +210,7 @@ func (v *view) await(done func() bool) {
 		}
 		select {
 		case <-changed:
-		case <-v.space.Context().Done():
+		case <-ctx.Done():
 			return
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -14,8 +16,10 @@ import (
 
 	"github.com/homeostat-dev/homeostat/testkit/internal/baseline"
 	"github.com/homeostat-dev/homeostat/testkit/internal/fault"
+	"github.com/homeostat-dev/homeostat/testkit/internal/history"
 	"github.com/homeostat-dev/homeostat/testkit/internal/intercept"
 	"github.com/homeostat-dev/homeostat/testkit/internal/quiescence"
+	"github.com/homeostat-dev/homeostat/testkit/internal/readiness"
 	"github.com/homeostat-dev/homeostat/testkit/internal/space"
 	"github.com/homeostat-dev/homeostat/testkit/internal/state"
 )
@@ -28,15 +32,29 @@ type run struct {
 	procs    *processes
 	idle     *quiescence.Detector
 	duration time.Duration
+	settling time.Duration // the longest time until the last change after a step of a baseline run
 
 	checkpoints       []state.State
-	survivors         state.State        // objects that may outlive the custom resources, as they were before the deletion
-	children          [][]baseline.Child // at each checkpoint
-	externallyChanged map[types.UID]bool // UIDs of the objects that were changed by another manager
+	survivors         state.State                // objects that may outlive the custom resources
+	children          [][]baseline.Child         // at each checkpoint
+	inputs            []inputs                   // at each checkpoint
+	stepFieldsAt      []map[string][]state.Field // at each checkpoint
+	addedFieldsAt     []map[string][]state.Field // at each checkpoint
+	metadataFieldsAt  []map[string][]state.Field // at each checkpoint
+	idleUpdates       map[string]string          // updates that changed nothing after a restart, by their target
+	externallyChanged map[types.UID]bool         // UIDs of the objects that were changed by another manager
 
-	stepBlocked bool   // the current step waits for the operator
-	noWaitAfter int    // see fault.Plan
-	atEnd       func() // called before the custom resources are deleted; optional
+	step        int         // the current step, from 0
+	stepCalls   int         // number of requests of the user before the current step
+	stepBlocked bool        // the current step waits for the operator
+	stepping    atomic.Bool // a step is in progress
+	noWaitAfter int         // see fault.Plan
+	triggerState
+	atEnd func() // called before the custom resources are deleted; optional
+
+	// For baseline runs.
+	beginsAt        time.Time     // the earliest time at which the run begins
+	pauseAfterFirst time.Duration // after the first step, when the operator is idle
 }
 
 func (x *Explorer) newRun(ctx context.Context, p *fault.Plan, known *baseline.Baseline) *run {
@@ -49,10 +67,12 @@ func (x *Explorer) newRun(ctx context.Context, p *fault.Plan, known *baseline.Ba
 		externallyChanged: map[types.UID]bool{},
 		view: &view{
 			x: x, plan: p, baseline: known, space: in,
-			targetCounts: map[string]int{}, generatedNames: map[string]string{},
+			targetCounts: map[string]int{}, generatedNames: map[string]string{}, changedInStep: map[types.UID]bool{},
 		},
 		noWaitAfter: p.NoWaitAfter,
 	}
+	r.externals = &externals{run: r, counts: map[string]int{}}
+	in.AddExternal = r.externals.add
 	r.user = intercept.New(&userHook{r})
 	r.operator = intercept.New(&hook{r})
 	r.operator.Foreign = r.isForeign
@@ -75,12 +95,25 @@ func (r *run) execute() {
 	defer r.space.Close()
 	r.runScenario()
 	r.procs.restarts.Wait()
+	r.endRun()
 	r.changes = r.snapshot()
 	for _, failure := range r.space.Failures() {
-		r.addViolation(oracleScenario, "the scenario did not get what it waits for", failure)
+		if r.foreign.any() { // the step may depend on the child
+			r.setUntriedReason(r.plan, "a step cannot be done while another owner has the name of a child: "+failure)
+			continue
+		}
+		if r.lacksChild() {
+			r.setUntriedReason(r.plan, "a step cannot be done before the operator has made what it is about: "+failure)
+			continue
+		}
+		message, detail, _ := strings.Cut(failure, "\n")
+		r.addViolation(oracleScenario, message, detail)
 	}
 	if r.infraError() == nil && r.space.IsOpen() {
 		checks{r}.checkAll()
+	}
+	if paused := r.operator.Paused(); paused != 0 {
+		r.operator.Disconnect(paused) // it cannot end while its requests are held
 	}
 	for number, p := range r.procs.running() {
 		if r.plan.GracefulStop {
@@ -105,6 +138,7 @@ func (r *run) open() bool {
 	}
 	r.log = r.x.recorder.Follow(r.space.Namespace)
 	r.log.FollowCluster()
+	r.space.Cleanup(r.removeFurther)
 	r.idle.Log = r.log
 	if r.x.Setup != nil {
 		if !r.space.Check(r.x.Setup(r.space)) {
@@ -129,6 +163,7 @@ func (r *run) runScenario() {
 		}
 	}
 	for i, step := range r.x.Steps {
+		r.step = i
 		r.operator.Enter(i + 1)
 		r.alignTargets(i)
 		if !r.callHook(beforeStep, i) {
@@ -147,8 +182,11 @@ func (r *run) runScenario() {
 		if !r.awaitConvergence(i) {
 			return
 		}
-		if !r.callHook(afterIdle, i) || r.isTornDown() {
+		if !r.changeIdle(i) {
 			return
+		}
+		if i == 0 {
+			r.pause(r.pauseAfterFirst)
 		}
 	}
 	if r.atEnd != nil {
@@ -159,6 +197,11 @@ func (r *run) runScenario() {
 	}
 }
 
+// changeIdle makes the changes of the plan for the idle operator after a step. It reports whether the scenario continues.
+func (r *run) changeIdle(step int) bool {
+	return r.callHook(afterIdle, step) && !r.isTornDown() && r.trigger(step)
+}
+
 // blockedAfter is the time without a write after which a step in progress counts as blocked.
 const blockedAfter = 200 * time.Millisecond
 
@@ -167,8 +210,11 @@ const blockedAfter = 200 * time.Millisecond
 func (r *run) perform(i int, step Step) bool {
 	done := make(chan struct{})
 	r.user.ResetIdleTime()
+	r.stepCalls = len(r.user.Calls())
 	go func() {
 		defer close(done)
+		r.stepping.Store(true)
+		defer r.stepping.Store(false)
 		r.space.Check(step.Do(r.space))
 	}()
 	waits := func() bool {
@@ -209,6 +255,7 @@ func (r *run) awaitStep(i int) bool {
 // waitStep waits until the step has ended or enough returns true. It reports whether the scenario continues. If the
 // custom resources have to be deleted meanwhile, the step is abandoned and its failures are ignored.
 func (r *run) waitStep(done <-chan struct{}, enough func() bool) bool {
+	isStuck := r.stuckOnForeign()
 	for {
 		select {
 		case <-done:
@@ -221,6 +268,13 @@ func (r *run) waitStep(done <-chan struct{}, enough func() bool) bool {
 		if r.procs.isDeletedWhileDown() {
 			r.space.Mute()
 			r.tearDown()
+			return false
+		}
+		if isStuck() {
+			r.space.Mute()
+			if r.awaitConvergence(r.step) {
+				r.tearDown()
+			}
 			return false
 		}
 		if enough() {
@@ -264,14 +318,8 @@ func (r *run) tearDown() {
 	}
 	r.recordSurvivors()
 	r.logStep("delete the custom resources")
-	for _, c := range toDelete {
-		o := c.Object.DeepCopy()
-		r.logStep("delete " + r.name(c))
-		err := r.space.Client.Delete(r.space.Context(), o, client.PropagationPolicy("Background"))
-		if client.IgnoreNotFound(err) != nil && r.space.Context().Err() == nil {
-			r.abort(fmt.Errorf("deleting %s %s: %w", o.GetKind(), o.GetName(), err))
-			return
-		}
+	if !r.deleteObjects(toDelete) {
+		return
 	}
 	r.operator.ResetIdleTime()
 	if r.callHook(duringStep, len(r.x.Steps)) {
@@ -279,8 +327,56 @@ func (r *run) tearDown() {
 	}
 }
 
+// deleteObjects deletes objects of the scenario, and reports success. Unless a namespace is deleted, custom resources are
+// deleted before other objects: without its input, an operator may remove what it would otherwise leave behind.
+func (r *run) deleteObjects(all []history.Change) bool {
+	custom, others := all, []history.Change(nil)
+	if !r.terminating.Load() {
+		custom, others = nil, nil
+		for _, c := range all {
+			if readiness.IsCustom(c.Object) {
+				custom = append(custom, c)
+			} else {
+				others = append(others, c)
+			}
+		}
+	}
+	for i, objects := range [][]history.Change{custom, others} {
+		for _, c := range objects {
+			o := c.Object.DeepCopy()
+			r.logStep("delete " + r.name(c))
+			err := r.space.Client.Delete(r.space.Context(), o, client.PropagationPolicy("Background"))
+			if client.IgnoreNotFound(err) != nil && r.space.Context().Err() == nil {
+				r.abort(fmt.Errorf("deleting %s %s: %w", o.GetKind(), o.GetName(), err))
+				return false
+			}
+		}
+		if i == 0 && len(custom) > 0 && len(others) > 0 && r.procs.isRunning() {
+			r.awaitGone(custom)
+		}
+	}
+	return true
+}
+
+// awaitGone waits until the objects are gone and the operator is idle, for a limited time: an operator may need longer.
+func (r *run) awaitGone(objects []history.Change) {
+	ctx, cancel := context.WithTimeout(r.space.Context(), deletionTime)
+	defer cancel()
+	for {
+		gone := !slices.ContainsFunc(objects, func(c history.Change) bool { return r.exists(c.Object.GetUID()) })
+		if busy, idle := r.operator.Busy(); gone && !busy && idle >= quiescence.StepQuietPeriod {
+			return
+		}
+		select {
+		case <-time.After(quiescence.StepQuietPeriod / 3):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // recordSurvivors stores the state of the objects that may outlive the custom resources.
 func (r *run) recordSurvivors() {
 	r.survivors = r.state()
-	maps.DeleteFunc(r.survivors, func(name string, _ any) bool { return !r.mayRemain(name) })
+	maps.DeleteFunc(r.survivors, func(name string, _ any) bool { return !r.x.mayRemain(name) })
 }

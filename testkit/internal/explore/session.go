@@ -12,7 +12,6 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/homeostat-dev/homeostat/testkit/internal/fault"
@@ -192,34 +191,7 @@ func (s *Session) quietFor() (time.Duration, bool) {
 func (s *Session) idleFor() (time.Duration, bool) {
 	const minIdle = time.Second
 	idle, ok := s.quietFor()
-	return idle, ok && (idle >= minIdle || s.observedLatest() && (s.StatusObserved == nil || s.StatusObserved()))
-}
-
-// observedLatest reports whether the operator has received the last version of each changed object, as far as it watches
-// the kind.
-func (s *Session) observedLatest() bool {
-	r := s.run
-	told := map[intercept.Frame]bool{}
-	kinds := map[intercept.GroupResource]bool{}
-	for _, f := range r.operator.Frames() {
-		told[intercept.Frame{Kind: f.Kind, Name: f.Name, Version: f.Version}] = true
-	}
-	for number := range r.procs.running() {
-		for _, kind := range r.operator.Opened(number) {
-			kinds[kind] = true
-		}
-	}
-	last := map[types.UID]history.Change{}
-	for _, c := range r.log.Changes()[len(r.initial):] {
-		last[c.Object.GetUID()] = c
-	}
-	for _, c := range last {
-		f := intercept.Frame{Kind: groupResourceOf(c), Name: c.Object.GetName(), Version: c.Object.GetResourceVersion()}
-		if kinds[f.Kind] && !told[f] {
-			return false
-		}
-	}
-	return true
+	return idle, ok && (idle >= minIdle || s.run.observedLatest() && (s.StatusObserved == nil || s.StatusObserved()))
 }
 
 // RejectedRequests returns the operator's requests of the last step that the API server rejected for their content.
@@ -306,7 +278,7 @@ func (s *Session) End() error {
 	}
 	violation, err := s.waitIdle(quiescence.StepQuietPeriod, func() bool { return len(r.primaries())+len(r.residue()) == 0 })
 	if err == nil && violation == nil {
-		violation = r.notDeleted(len(s.x.Steps))
+		violation = r.notDeleted(len(s.x.Steps), s.x.Timeout)
 	}
 	if violation != nil {
 		r.addViolation(violation.Oracle, violation.Message, violation.Detail)
@@ -362,10 +334,18 @@ func withoutEmpty(v any) any {
 	return out
 }
 
-// Close stops the operator and returns the timeline.
-func (s *Session) Close() []report.Entry {
+// CheckIdle evaluates Options.Checks after the last step. The operator must be idle.
+func (s *Session) CheckIdle() { s.run.checkIdle(len(s.x.Steps) - 1) }
+
+// Close runs Options.AfterRun, stops the operator and returns the timeline. The error is that of AfterRun.
+func (s *Session) Close() (_ []report.Entry, err error) {
 	r := s.run
 	defer r.space.Close()
+	before := len(r.space.Failures())
+	r.endRun()
+	if failures := r.space.Failures(); len(failures) > before {
+		err = fmt.Errorf("at the end of the namespace for %s: %s", r.plan.Name, failures[before])
+	}
 	for number, p := range r.procs.running() {
 		r.procs.endProcess(number, p.Stop)
 	}
@@ -373,7 +353,7 @@ func (s *Session) Close() []report.Entry {
 	if r.log != nil {
 		r.log.End()
 	}
-	return r.timeline()
+	return r.timeline(), err
 }
 
 // Calls returns the operator's requests so far.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -20,7 +21,7 @@ func (r *run) report() report.Run { return r.reportPart(r.plan) }
 func (r *run) reportPart(p *fault.Plan) report.Run {
 	out := report.Run{
 		Name: p.Name, Fault: p.Fault, Summary: p.Summary, Outcome: report.Passed, Duration: r.duration,
-		Violations: r.violations, Replay: r.x.Replay(p.Name),
+		Violations: r.findings(), Replay: r.x.Replay(p.Name),
 	}
 	why := cmp.Or(r.untriedReason(p), r.untriedReason(r.plan))
 	switch {
@@ -37,7 +38,28 @@ func (r *run) reportPart(p *fault.Plan) report.Run {
 		out.Outcome = report.Untried
 		out.UntriedReason = "what ended the run early is not held against the operator"
 	}
+	if r.x.Timelines && out.Timeline == nil {
+		out.Timeline = r.timeline()
+	}
+	shortenNames(&out, r.space.Namespace)
 	return out
+}
+
+// shortenNames replaces the name of the run in the texts of a report, as in the names of plans. It is long, occurs several
+// times in the name of an object of another namespace, and is gone when the report is read.
+func shortenNames(run *report.Run, namespace string) {
+	if namespace == "" {
+		return // the run has not begun
+	}
+	short := func(text *string) { *text = strings.ReplaceAll(*text, namespace, "$NAMESPACE") }
+	for i := range run.Violations {
+		short(&run.Violations[i].Message)
+		short(&run.Violations[i].Detail)
+	}
+	for i := range run.Timeline {
+		short(&run.Timeline[i].Text)
+		short(&run.Timeline[i].Detail)
+	}
 }
 
 // timeline merges the steps, requests, changes and log lines in the order of time.

@@ -34,16 +34,22 @@ type view struct {
 	user     *intercept.Interceptor // requests of the scenario
 	operator *intercept.Interceptor // requests of the operator
 	running  func() map[int]Process
+	foreign  foreignObjects
+
+	externals *externals
 
 	initial               []history.Change // the history before the operator started
 	setupCalls            int              // number of requests of the setup
 	changesBeforeTeardown []history.Change // the history up to the deletion: after it, all deletions race
 	changes               []history.Change // the whole history, set at the end of the run
+	triggered             atomic.Bool      // a trigger has changed the cluster
+	uncounted             []span           // the changes that triggers caused
 	terminating           atomic.Bool      // creations are rejected, as in a terminating namespace
 
 	mu             sync.Mutex
-	targetCounts   map[string]int    // requests of each target so far
-	generatedNames map[string]string // generated name -> name with a placeholder
+	targetCounts   map[string]int     // requests of each target so far
+	generatedNames map[string]string  // generated name -> name with a placeholder
+	changedInStep  map[types.UID]bool // objects that a step of the scenario has written
 }
 
 // isForeign reports whether an event is about an object of another run. Runs are concurrent, so cluster-scoped objects of
@@ -58,6 +64,9 @@ func (v *view) isForeign(f intercept.Frame) bool {
 	return !slices.ContainsFunc(v.operator.Calls(), ours) && !slices.ContainsFunc(v.user.Calls(), ours)
 }
 
+// skipsStatus reports whether only the conditions of a status are compared: a fault or a trigger changed the cluster itself.
+func (v *view) skipsStatus() bool { return v.plan.SkipCounts || v.triggered.Load() }
+
 func (v *view) snapshot() []history.Change {
 	if v.log == nil {
 		return nil
@@ -66,19 +75,19 @@ func (v *view) snapshot() []history.Change {
 }
 
 // primaries returns the objects that the scenario created, of kinds that the operator lists or watches. Objects older
-// than the operator, such as a Secret, are excluded unless they are custom resources: the operator may need them for its
-// cleanup.
+// than the operator, such as a Secret, and objects that replaced them are excluded unless they are custom resources: the
+// operator may need them for its cleanup.
 func (v *view) primaries() []history.Change {
-	made := created(v.user.Calls())
-	for _, c := range v.initial {
-		if !readiness.IsCustom(c.Object) {
-			delete(made, c.Object.GetUID())
-		}
+	made, opened := created(v.user.Calls()), v.opened()
+	isInitial := func(c history.Change) bool {
+		return slices.ContainsFunc(v.initial, func(i history.Change) bool {
+			return !readiness.IsCustom(i.Object) && groupResourceOf(i) == groupResourceOf(c) &&
+				client.ObjectKeyFromObject(i.Object) == client.ObjectKeyFromObject(c.Object)
+		})
 	}
-	opened := v.opened()
 	var all []history.Change
 	for _, c := range v.log.CurrentObjects() {
-		if made[c.Object.GetUID()] && slices.Contains(opened, groupResourceOf(c)) {
+		if made[c.Object.GetUID()] && slices.Contains(opened, groupResourceOf(c)) && !isInitial(c) {
 			all = append(all, c)
 		}
 	}
@@ -124,9 +133,12 @@ func (v *view) currentChildren() []baseline.Child {
 	var all []baseline.Child
 	for _, c := range v.log.CurrentObjects() {
 		if made[c.Object.GetUID()] && c.Resource.Resource != "events" && c.Object.GetDeletionTimestamp() == nil {
+			parts := fault.Parts(fault.OwnedFields(c.Object, v.operator.Calls(), v.log.Changes()))
+			for i, part := range parts {
+				parts[i] = names.Text(part)
+			}
 			all = append(all, baseline.Child{
-				Name: names.Of(c.Object.GetUID()), Kind: groupResourceOf(c),
-				ManagedParts: fault.Parts(fault.OwnedFields(c.Object, v.operator.Calls(), v.log.Changes())),
+				Name: names.Of(c.Object.GetUID()), Kind: groupResourceOf(c), Content: v.contentOf(c.Object), ManagedParts: parts,
 			})
 		}
 	}

@@ -34,13 +34,14 @@ func Combine(group []*Plan) *Plan {
 	if len(group) == 1 {
 		return group[0]
 	}
-	combined := &Plan{Fault: "combined", parts: group}
+	combined := &Plan{Fault: "combined", KeepsObjects: true, parts: group}
 	var names, summaries []string
 	for _, p := range group {
 		names = append(names, p.Name)
 		summaries = append(summaries, p.Summary)
 		combined.ExtraQuiet = combined.ExtraQuiet || p.ExtraQuiet
 		combined.SkipCounts = combined.SkipCounts || p.SkipCounts
+		combined.KeepsObjects = combined.KeepsObjects && p.KeepsObjects
 	}
 	combined.Name = strings.Join(names, " + ")
 	combined.Summary = strings.Join(summaries, "; then ")
@@ -57,6 +58,16 @@ func (p *Plan) Parts() []*Plan {
 
 // IsCombined reports whether the plan combines several.
 func (p *Plan) IsCombined() bool { return p.parts != nil }
+
+// ForExchange returns the part whose Exchange is the request with this identifier, or nil.
+func (p *Plan) ForExchange(id string) *Plan {
+	for _, part := range p.Parts() {
+		if part.Exchange == id {
+			return part
+		}
+	}
+	return nil
+}
 
 // ForTarget returns the part whose Target is the request with this identifier, or nil.
 func (p *Plan) ForTarget(id string) *Plan {

@@ -59,7 +59,8 @@ const ChangedAnnotation = state.Mark + "touched"
 // that the object gets a new version each time.
 func mutateExternally(r Run, c *intercept.Call, target string) {
 	current, ok := find(r, func(h history.Change) bool {
-		return groupResourceOf(h) == intercept.GroupResourceOf(c.Request) && h.Object.GetName() == c.Name
+		return groupResourceOf(h) == intercept.GroupResourceOf(c.Request) &&
+			h.Object.GetNamespace() == c.Namespace && h.Object.GetName() == c.Name
 	})
 	if !ok {
 		return

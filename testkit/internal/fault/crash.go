@@ -37,7 +37,7 @@ var crashBefore = Fault{
 			}
 			last = i
 		}
-		return plans
+		return append(plans, crashesBeforeExchange(in)...)
 	},
 }
 
@@ -45,13 +45,13 @@ var crashAfter = Fault{
 	Name: "crash-after",
 	Doc:  "The operator is killed right after a write, and started again.",
 	Plan: func(in *Input) []Plan {
-		return atWrites(in, func(i int, t baseline.Target) []Plan {
+		return append(crashesAfterExchange(in), atWrites(in, func(i int, t baseline.Target) []Plan {
 			return []Plan{{
 				Name: "crash-after/" + t.ID(), Fault: "crash-after", Target: t.ID(), Step: t.Step, place: i,
 				Summary:    fmt.Sprintf("the operator was killed right after the %s, and started again", t),
 				OnResponse: crash,
 			}}
-		})
+		})...)
 	},
 }
 
@@ -62,7 +62,11 @@ var crashDeleted = Fault{
 		return atWrites(in, func(i int, t baseline.Target) []Plan {
 			var plans []Plan
 			if t.Creates || in.Restored[t.Kind.String()+"/"+t.Object] {
-				plans = append(plans, planCrashDeleted(i, t, len(in.Steps)))
+				p := planCrashDeleted(i, t, len(in.Steps))
+				if hasUncollected(in, t.Kind, t.Object) {
+					p.Weight = 1
+				}
+				plans = append(plans, p)
 			}
 			return append(plans,
 				skipped("crash-lost", t.ID(), "it is the same as crash-after: no process is left to receive the answer", i))

@@ -19,7 +19,8 @@ var down = Fault{
 
 func planDown(step int, name string) Plan {
 	return Plan{
-		Name: "down@" + slug(name), Fault: "down", Step: step + 1, place: step, ExtraQuiet: true, SkipCounts: true,
+		Name: "down@" + slug(name), Fault: "down", Step: step + 1, place: step, ExtraQuiet: true,
+		SkipCounts: true, KeepsObjects: true,
 		Summary: fmt.Sprintf("the operator did not run during step %q, and was started after it", name),
 		Before: func(r Run, at int) {
 			if at == step {

@@ -72,7 +72,7 @@ func editChild(in *Input, r Run, c baseline.Child, part string) bool {
 		return false
 	}
 	for _, f := range OwnedFields(live.Object, r.Operator().Calls(), r.Changes()) {
-		if part != "" && f.Part() != part || isExternallyManaged(in, c.Name+"."+f.String()) {
+		if part != "" && r.CanonicalText(f.Part()) != part || isExternallyManaged(in, c.Name+"."+r.CanonicalText(f.String())) {
 			continue
 		}
 		text := fmt.Sprintf(`[{"op":"replace","path":%q,"value":%s}]`, f.pointer(), f.other)
@@ -84,10 +84,7 @@ func editChild(in *Input, r Run, c baseline.Child, part string) bool {
 		}
 		r.LogFault(fmt.Sprintf("another manager changes %s of %s to %s", f, nameOf(live), f.other))
 		r.Operator().ResetIdleTime()
-		r.Await(func() bool {
-			again, ok := r.Child(c)
-			return !ok || again.Object.GetResourceVersion() != live.Object.GetResourceVersion()
-		})
+		r.AwaitWrites()
 		return true
 	}
 	r.MarkUntried("the API server rejects the change of each field that the operator set")

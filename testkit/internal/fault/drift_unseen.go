@@ -23,7 +23,7 @@ var driftUnseen = Fault{
 					if at != step {
 						return
 					}
-					r.Operator().Hold(c.Kind, 0)
+					r.Operator().Hold(c.Kind, nil)
 					deleteChild(r, c)
 					r.WaitIdle()
 					r.Operator().Expire(c.Kind)

@@ -12,9 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/homeostat-dev/homeostat/testkit/internal/baseline"
+	"github.com/homeostat-dev/homeostat/testkit/internal/external"
 	"github.com/homeostat-dev/homeostat/testkit/internal/history"
 	"github.com/homeostat-dev/homeostat/testkit/internal/intercept"
 	"github.com/homeostat-dev/homeostat/testkit/internal/space"
+	"github.com/homeostat-dev/homeostat/testkit/internal/state"
 )
 
 // Fault is a kind of failure.
@@ -23,6 +25,8 @@ type Fault struct {
 	Name string
 	// Doc describes the failure in one sentence.
 	Doc string
+	// Long means that a short exploration tries the fault only if its options name it or its group.
+	Long bool
 	// Plan returns the plans for a baseline, also those that are not worth a run.
 	Plan func(in *Input) []Plan
 }
@@ -54,6 +58,8 @@ type Plan struct {
 	Weight int
 	// Required means that a short exploration tries the plan beside the first of its fault: up to three of each fault.
 	Required bool
+	// ShortGroup names a group of faults of which a short exploration tries one plan. "" means the fault itself.
+	ShortGroup string
 	// Step is the step, from 1, at which the fault is injected, if the run continues after that step like a run without a
 	// fault. Plans with different steps can be combined. 0 means that the plan needs a run of its own.
 	Step int
@@ -62,6 +68,12 @@ type Plan struct {
 	AlwaysApplies bool
 	// SkipCounts means that creations and deletions may differ from the baseline's.
 	SkipCounts bool
+	// KeepsObjects means that the fault changes and deletes no objects, although creations and deletions may differ: the
+	// operator has no reason to generate a value again.
+	KeepsObjects bool
+	// MergesEvents means that the operator may learn of several changes at once, and then need not make what it would make
+	// between them.
+	MergesEvents bool
 	// ExtraQuiet gives the operator a longer quiet period.
 	ExtraQuiet bool
 	// GracefulStop means that the operator is stopped gracefully at the end.
@@ -82,6 +94,15 @@ type Plan struct {
 	OnRequest  func(r Run, req *http.Request, c *intercept.Call) (*http.Response, error)
 	OnResponse func(r Run, c *intercept.Call, resp *http.Response) (*http.Response, error)
 
+	// Exchange is the request to an external service that OnExchange applies to, from a process of the operator.
+	Exchange   string
+	OnExchange func(r Run, process int, x *external.Exchange)
+
+	// Triggers are candidates. A run has the first of each kind that the operator reacts to without the fault.
+	Triggers []Trigger
+	// BeforeTriggers is called right before the first of them. Optional.
+	BeforeTriggers func(r Run)
+
 	place int     // orders the plans of one group
 	parts []*Plan // see Combine
 }
@@ -92,19 +113,30 @@ func (p *Plan) HasLeaderElection() bool { return p.Replicas > 1 }
 // Run is the run that a plan acts on.
 type Run interface {
 	History
+	Fields
 	Processes
 	Steps
+	Verdict
 
 	// Space returns the namespace, with the client of the user.
 	Space() *space.Space
 	// LogFault records that a fault is injected.
 	LogFault(text string)
-	// MarkUntried records why the fault cannot be injected. The run does not count then.
-	MarkUntried(reason string)
-	// IsUntried reports whether there is such a reason.
-	IsUntried() bool
 	// NoteChange records that another manager has annotated the object.
 	NoteChange(uid types.UID)
+	// PlaceForeign creates an object of another owner with the kind and the name of a child, and reports success. From then
+	// on, the operator need not reach the states of the baseline, and must not change or delete the object.
+	PlaceForeign(c baseline.Child) bool
+}
+
+// Verdict says whether the run counts.
+type Verdict interface {
+	// MarkUntried records why the fault cannot be injected. The run does not count then.
+	MarkUntried(reason string)
+	// Discard is MarkUntried for a fault that has changed something: later violations do not count.
+	Discard(reason string)
+	// IsUntried reports whether there is such a reason.
+	IsUntried() bool
 }
 
 // History is what a run knows of the objects.
@@ -117,10 +149,26 @@ type History interface {
 	Primaries() []history.Change
 	// CreatedByUser returns the UIDs of objects that the scenario created.
 	CreatedByUser() map[types.UID]bool
+	// SentByUser returns what the user last wrote of an object, and whether the user applies it. It is nil if that is unknown.
+	SentByUser(uid types.UID) (object map[string]any, applied bool)
+	// WroteEvent reports whether the user caused a watch event: the event has the version of one of the user's writes, or the
+	// user deleted the object.
+	WroteEvent(f intercept.Frame) bool
 	// IsPrimary reports whether the scenario creates objects of the kind.
 	IsPrimary(kind intercept.GroupResource) bool
 	// Child finds an object by its canonical name.
 	Child(c baseline.Child) (history.Change, bool)
+	// CanonicalText returns a text with generated names and values replaced, as in names of children.
+	CanonicalText(text string) string
+}
+
+// Fields are the fields that the operator set.
+type Fields interface {
+	// AddedFields returns the paths, and the canonical paths, of the fields that the operator added to an object of the
+	// scenario.
+	AddedFields(c baseline.Child) (paths [][]string, canonical []state.Field)
+	// MetadataFields is AddedFields for the labels and annotations of an object of the operator.
+	MetadataFields(c baseline.Child) (paths [][]string, canonical []state.Field)
 }
 
 // Processes are the processes of the operator.
@@ -133,6 +181,9 @@ type Processes interface {
 	Crash(process int)
 	// KillAll kills all processes.
 	KillAll()
+	// AwaitStart waits until the last process watches what the first one watched, and is idle: for the quiet period, or
+	// shorter if done returns true.
+	AwaitStart(done func() bool)
 	// Running returns the number of running processes.
 	Running() int
 }
@@ -145,10 +196,13 @@ type Steps interface {
 	IsStepBlocked() bool
 	// WaitIdle waits until the operator is idle with the events that it has received.
 	WaitIdle()
-	// Converge waits until the state equals the baseline's, and reports a violation otherwise.
-	Converge(step int)
-	// Await waits until the history satisfies done, or the run ends.
+	// Converge waits until the state equals the baseline's, and reports a violation otherwise. It returns whether the state
+	// does.
+	Converge(step int) bool
+	// Await waits until the history satisfies done, but no longer than the timeout of a step.
 	Await(done func() bool)
+	// AwaitReaction waits until the operator writes after the last change by the user, and reports whether it did in time.
+	AwaitReaction() bool
 	// AwaitWrites waits until the history shows every write.
 	AwaitWrites()
 	// TearDown deletes the custom resources and waits for the cleanup.
@@ -163,15 +217,26 @@ var catalogue = [][]Fault{
 	{error500, error503, error429, lostResponse, conflict},
 	{lag, missed},
 	{watchClosed, watchBroken, watchExpired},
-	{driftDeleted, driftUnseen, driftEdited},
+	{driftDeleted, driftUnseen, driftEdited, driftInput, driftMetadata},
 	{deleted, namespaceDeleted, failover, down},
+	{failoverPaused},
+	{foreignCreated, foreignEdited, foreignDeleted},
+	{driftAll, podFailed, recreated, recreatedLater, recreatedDown},
+	{lagLong, lagDeleted},
+	{outageRefused, outageSlow, outageRestarted},
+	{pairErrors, pairCrashWrite, pairCrashRead},
+	{externalRefused, externalSlow, externalLost},
 }
 
 // names is the order of the faults in messages.
 var names = []string{
 	"crash-before", "crash-after", "crash-deleted", "error-500", "error-503", "error-429", "lost-answer", "conflict", "lag",
 	"missed", "down", "watch-closed", "watch-broken", "watch-expired", "drift-deleted", "drift-edited", "drift-unseen",
-	"deleted", "namespace-deleted", "failover",
+	"drift-input", "drift-metadata", "deleted", "namespace-deleted", "failover", "failover-paused",
+	"foreign-created", "foreign-edited", "foreign-deleted", "drift-all", "pod-failed", "recreated", "recreated-later",
+	"recreated-down", "lag-long", "lag-deleted",
+	"outage-refused", "outage-slow", "outage-restarted", "pair-errors", "pair-crash-write", "pair-crash-read",
+	"external-refused", "external-slow", "external-lost",
 }
 
 // All returns the catalogue.
@@ -192,6 +257,16 @@ func Plans(in *Input) []Plan {
 		all = append(all, plans...)
 	}
 	return all
+}
+
+// Selects reports whether an exploration with these names of faults or groups tries a fault. Nil selects all faults.
+func Selects(names []string, fault string) bool {
+	return names == nil || slices.ContainsFunc(names, func(name string) bool { return Includes(name, fault) })
+}
+
+// IsShort reports whether a short exploration with these names of faults or groups tries a fault that it selects.
+func IsShort(names []string, fault string) bool {
+	return names != nil || !slices.ContainsFunc(All(), func(f Fault) bool { return f.Name == fault && f.Long })
 }
 
 // Is reports whether name is a fault or a group of faults.

@@ -31,8 +31,11 @@ func planMissed(place int, kind intercept.GroupResource, step int, from, to stri
 		Summary: fmt.Sprintf("the operator never saw what %s were between step %q and step %q", kind, from, to),
 		Before: func(r Run, at int) {
 			if at == step {
-				r.Operator().Hold(kind, 0)
-				r.LogFault("news of " + kind.String() + " are held back")
+				if step == 0 {
+					awaitWatch(r, kind)
+				}
+				r.Operator().Hold(kind, nil)
+				r.LogFault("the watch events of " + kind.String() + " are delayed")
 			}
 		},
 		During: func(r Run, at int) {

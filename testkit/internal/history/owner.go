@@ -7,6 +7,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/homeostat-dev/homeostat/testkit/internal/runname"
 )
 
 // This file decides which objects outside of the first namespace of a log belong to it: those whose name or namespace
@@ -76,15 +78,18 @@ func (l *Log) namespaces() []string {
 	return all
 }
 
-// BelongsToAnother reports whether an object belongs to another log of this process, also to one that has ended: its objects
-// are being deleted. The namespace of a cluster-scoped object is "".
+// BelongsToAnother reports whether an object belongs to another log of this process, or to a test or a run of any process.
+// It may have ended: its objects are being deleted. The namespace of a cluster-scoped object is "".
 func (l *Log) BelongsToAnother(namespace, name string) bool {
 	place := namespace
 	if place == "" {
 		place = name
 	}
-	if l.Has(place) {
+	switch {
+	case l.Has(place):
 		return false
+	case runname.IsOfAnother(place, l.namespace):
+		return true
 	}
 	r := l.recorder
 	r.mu.Lock()

@@ -31,7 +31,7 @@ func (ic *Interceptor) hide(call *Call, resp *http.Response) error {
 	if err != nil {
 		return fmt.Errorf("reading the answer of the API server: %w", err)
 	}
-	if filtered, err := ic.withoutHidden(data); err == nil {
+	if filtered, err := ic.withoutHidden(GroupResourceOf(call.Request), data); err == nil {
 		data = filtered
 	}
 	resp.Body = io.NopCloser(bytes.NewReader(data))
@@ -41,7 +41,7 @@ func (ic *Interceptor) hide(call *Call, resp *http.Response) error {
 }
 
 // withoutHidden returns a list without the hidden objects.
-func (ic *Interceptor) withoutHidden(list []byte) ([]byte, error) {
+func (ic *Interceptor) withoutHidden(kind GroupResource, list []byte) ([]byte, error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(list, &fields); err != nil {
 		return nil, err
@@ -56,7 +56,7 @@ func (ic *Interceptor) withoutHidden(list []byte) ([]byte, error) {
 		if err := json.Unmarshal(raw, &o); err != nil {
 			return nil, err
 		}
-		if !ic.Hidden(o.Metadata.Namespace, o.Metadata.Name) {
+		if !ic.Hidden(kind, o.Metadata.Namespace, o.Metadata.Name) {
 			visible = append(visible, raw)
 		}
 	}

@@ -41,6 +41,8 @@ type Call struct {
 	Target string
 	// Reached is true if the response is that of the API server.
 	Reached bool
+	// Late is true for a write of a process that was paused before, see [Interceptor.Pause].
+	Late bool
 }
 
 // Hook acts on requests. It must be safe for concurrent use.
@@ -57,9 +59,9 @@ type Interceptor struct {
 	// Foreign reports whether an event is about an object of another operator. Such an event is forwarded and not recorded.
 	// Optional. It must be set before the first request, and must be safe for concurrent use.
 	Foreign func(Frame) bool
-	// Hidden reports whether an object is not visible to the operator: no list of all namespaces and no watch has it. Optional.
-	// It must be set before the first request, and must be safe for concurrent use.
-	Hidden func(namespace, name string) bool
+	// Hidden reports whether an object is not visible to the operator: no list and no watch of all namespaces, or of a
+	// cluster-scoped kind, has it. Optional. It must be set before the first request, and must be safe for concurrent use.
+	Hidden func(kind GroupResource, namespace, name string) bool
 
 	began      time.Time
 	hook       Hook
@@ -71,6 +73,9 @@ type Interceptor struct {
 	lastActivity time.Time
 	step         int
 	disconnected map[int]bool // processes that may not send requests
+	obstruct     Obstruction  // nil if there is none
+	obstructed   int          // number of requests that it answered or delayed
+	pause        *pause       // nil if none was paused
 	holds        map[GroupResource]*eventHold
 	streams      map[*stream]struct{}
 	frames       []Frame
@@ -123,6 +128,7 @@ var ErrDisconnected = errors.New("the operator was killed")
 func (ic *Interceptor) Disconnect(process int) {
 	ic.mu.Lock()
 	ic.disconnected[process] = true
+	ic.endPause(process)
 	var broken []*stream
 	for s := range ic.streams {
 		if s.process == process {
@@ -217,12 +223,20 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, ErrDisconnected
 	}
 	if err == nil && call.Verb == "watch" && resp.StatusCode == http.StatusOK && !w.recordOnly {
-		resp.Body = w.stream(call, resp.Body)
+		initial := req.URL.Query().Get("sendInitialEvents") == "true"
+		resp.Body = w.stream(call, initial, resp.Body)
 	}
 	return resp, err
 }
 
 func (ic *Interceptor) send(req *http.Request, call *Call, next http.RoundTripper) (*http.Response, error) {
+	if resp, err := ic.obstruction(req, call); resp != nil || err != nil {
+		if err != nil {
+			call.Lost = err.Error()
+			return nil, err
+		}
+		return resp, call.readResponse(resp)
+	}
 	if ic.hook != nil {
 		resp, err := ic.hook.Before(req, call)
 		if err != nil {
@@ -232,6 +246,11 @@ func (ic *Interceptor) send(req *http.Request, call *Call, next http.RoundTrippe
 		if resp != nil {
 			return resp, call.readResponse(resp)
 		}
+	}
+	req, err := ic.holdRequest(req, call)
+	if err != nil {
+		call.Lost = err.Error()
+		return nil, err
 	}
 	resp, err := next.RoundTrip(req)
 	if err != nil {
@@ -283,7 +302,7 @@ func (ic *Interceptor) end(call, kept *Call, resp *http.Response) {
 }
 
 func (ic *Interceptor) track(call *Call, delta int) {
-	if call.Verb == "watch" || IsLease(call.Request) {
+	if !call.counts() {
 		return
 	}
 	ic.running += delta
@@ -291,6 +310,9 @@ func (ic *Interceptor) track(call *Call, delta int) {
 		ic.lastActivity = time.Now()
 	}
 }
+
+// counts reports whether a pending request is activity of the operator.
+func (c *Call) counts() bool { return c.Verb != "watch" && !IsLease(c.Request) }
 
 // Opened returns the kinds that a process has listed or watched.
 func (ic *Interceptor) Opened(process int) []GroupResource {

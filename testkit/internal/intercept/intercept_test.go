@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -152,7 +153,7 @@ func TestHoldPreservesOrder(t *testing.T) {
 		}
 		close(lines)
 	}()
-	w.Hold(podKind, 1)
+	w.Hold(podKind, func(f intercept.Frame) bool { return f.Name == "first" })
 	for _, name := range []string{"first", "second", "third"} {
 		go func() { events <- event(name) }()
 		if name == "first" {
@@ -166,12 +167,13 @@ func TestHoldPreservesOrder(t *testing.T) {
 			t.Fatalf("%s passes a closed gate", got)
 		case <-time.After(50 * time.Millisecond): // no event can be awaited here
 		}
+		awaitHeld(t, w)
 		if name == "second" {
 			w.Release(podKind)
 			if got := <-lines; !strings.Contains(got, name) {
 				t.Fatalf("got %s, want the held event", got)
 			}
-			w.Hold(podKind, 0)
+			w.Hold(podKind, nil)
 		}
 	}
 	if n := w.Expire(podKind); n != 1 {
@@ -188,6 +190,48 @@ func TestHoldPreservesOrder(t *testing.T) {
 	}
 }
 
+// awaitHeld waits until one event is held.
+func awaitHeld(t *testing.T, w *intercept.Interceptor) {
+	t.Helper()
+	for end := time.After(10 * time.Second); w.Held(podKind) != 1; {
+		select {
+		case <-end:
+			t.Fatalf("%d events are held, want 1", w.Held(podKind))
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// Hold does not delay what a watch sends in place of a list: the operator would not start. Whether an event passes may be
+// known only later.
+func TestHoldDelaysChangesOnly(t *testing.T) {
+	t.Parallel()
+	const end = `{"type":"BOOKMARK","object":{"metadata":{"annotations":{"k8s.io/initial-events-end":"true"}}}}`
+	url, events := server(t)
+	w := intercept.New(nil)
+	resp := send(t, client(w, 1), http.MethodGet, url+pods+"?watch=1&sendInitialEvents=true", "")
+	defer func() { _ = resp.Body.Close() }()
+	var mayPass atomic.Bool
+	w.Hold(podKind, func(intercept.Frame) bool { return mayPass.Load() })
+	lines := bufio.NewScanner(resp.Body)
+	for _, line := range []string{event("existing"), end, event("new")} {
+		go func() { events <- line }()
+		if line == event("new") {
+			awaitHeld(t, w)
+			mayPass.Store(true)
+		}
+		if !lines.Scan() || lines.Text() != strings.TrimSpace(line) {
+			t.Fatalf("got %q, want %s", lines.Text(), line)
+		}
+	}
+	if n := w.Held(podKind); n != 0 {
+		t.Errorf("%d events are held, want none", n)
+	}
+	if frames := w.Frames(); len(frames) != 2 || !frames[0].Initial || frames[1].Initial {
+		t.Errorf("recorded %+v, want an initial event and another one", frames)
+	}
+}
+
 // Foreign events are forwarded, and are neither recorded nor counted as activity.
 func TestForeignEvents(t *testing.T) {
 	t.Parallel()
@@ -196,7 +240,7 @@ func TestForeignEvents(t *testing.T) {
 	w.Foreign = func(f intercept.Frame) bool { return f.Name == "foreign" }
 	resp := send(t, client(w, 1), http.MethodGet, url+pods+"?watch=1", "")
 	defer func() { _ = resp.Body.Close() }()
-	w.Hold(podKind, 1)
+	w.Hold(podKind, func(f intercept.Frame) bool { return f.Name == "ours" })
 	began := time.Now()
 	lines := bufio.NewScanner(resp.Body)
 	for _, name := range []string{"foreign", "foreign", "ours"} {

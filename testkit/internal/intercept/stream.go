@@ -4,9 +4,12 @@ import (
 	"bufio"
 	"encoding/json"
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Frame is one watch event as forwarded to the operator.
@@ -16,8 +19,12 @@ type Frame struct {
 	At      time.Duration
 	// Type is ADDED, MODIFIED, DELETED, BOOKMARK or ERROR.
 	Type string
-	// Namespace, Name and Version are those of the object.
-	Namespace, Name, Version string
+	// Namespace, Name, UID and Version are those of the object.
+	Namespace, Name, UID, Version string
+	// Step is the step of the scenario at the time of delivery, see [Interceptor.Enter].
+	Step int
+	// Initial means that the watch sends the object because it exists, in place of a list. Hold does not delay such an event.
+	Initial bool
 }
 
 // bookmark is the type of an event without an object.
@@ -33,18 +40,57 @@ func (ic *Interceptor) Frames() []Frame {
 // eventHold delays the events of one kind until Release. It preserves the order within a stream.
 type eventHold struct {
 	released chan struct{} // closed by Release
-	allow    int           // number of events that are forwarded nevertheless
+	passes   func(Frame) bool
+	held     int // number of delayed events
 }
 
-// Hold delays all further events of a kind, except the next allow ones. Events in transit may still arrive.
-func (ic *Interceptor) Hold(kind GroupResource, allow int) {
+// Hold delays all further events of a kind, except those that pass. passes may be nil. Otherwise it is called several times
+// for an event, because an event may precede the response to the write that caused it, and must be safe for concurrent use.
+// A delayed event delays the later ones of its watch. Events in transit may still arrive.
+func (ic *Interceptor) Hold(kind GroupResource, passes func(Frame) bool) {
 	ic.mu.Lock()
 	defer ic.mu.Unlock()
 	if g, ok := ic.holds[kind]; ok {
-		g.allow = allow
+		g.passes = passes
 		return
 	}
-	ic.holds[kind] = &eventHold{released: make(chan struct{}), allow: allow}
+	ic.holds[kind] = &eventHold{released: make(chan struct{}), passes: passes}
+}
+
+// Held returns the number of events of a kind that are delayed, without the later ones of the same watches.
+func (ic *Interceptor) Held(kind GroupResource) int {
+	ic.mu.Lock()
+	defer ic.mu.Unlock()
+	if g, ok := ic.holds[kind]; ok {
+		return g.held
+	}
+	return 0
+}
+
+// Watching returns the kinds that a process watches at the moment, without those whose events are delayed.
+func (ic *Interceptor) Watching(process int) []GroupResource {
+	ic.mu.Lock()
+	defer ic.mu.Unlock()
+	var kinds []GroupResource
+	for s := range ic.streams {
+		if s.process == process && ic.holds[s.kind] == nil && !slices.Contains(kinds, s.kind) {
+			kinds = append(kinds, s.kind)
+		}
+	}
+	return kinds
+}
+
+// Watches returns the number of open watches of a kind.
+func (ic *Interceptor) Watches(kind GroupResource) int {
+	ic.mu.Lock()
+	defer ic.mu.Unlock()
+	n := 0
+	for s := range ic.streams {
+		if s.kind == kind && !s.isBroken() {
+			n++
+		}
+	}
+	return n
 }
 
 // Release forwards the delayed events of a kind.
@@ -93,32 +139,58 @@ func (ic *Interceptor) breakAll(kind GroupResource, last []byte, cause error) in
 	return len(broken)
 }
 
+// passAfter is the time after which a delayed event may turn out to pass.
+const passAfter = 2 * time.Millisecond
+
 // waitReleased waits until an event may be forwarded. It returns false if the stream was broken meanwhile.
-func (ic *Interceptor) waitReleased(s *stream, foreign bool) bool {
+func (ic *Interceptor) waitReleased(s *stream, f Frame, foreign bool) bool {
+	var counted *eventHold
 	for {
 		ic.mu.Lock()
 		g, held := ic.holds[s.kind]
-		if held && g.allow > 0 {
-			if !foreign {
-				g.allow--
-			}
-			held = false
+		var passes func(Frame) bool
+		if held {
+			passes = g.passes
 		}
 		ic.mu.Unlock()
-		if !held {
-			select {
-			case <-s.broken:
-				return false
-			default:
-				return true
-			}
+		if !held || foreign || f.Initial || f.Type == bookmark || passes != nil && passes(f) {
+			ic.countHeld(counted, -1)
+			return !s.isBroken()
+		}
+		if counted != g {
+			ic.countHeld(g, +1)
+			counted = g
+		}
+		var again <-chan time.Time
+		if passes != nil {
+			again = time.After(passAfter)
 		}
 		select {
 		case <-g.released:
 		case <-s.broken:
 			return false
+		case <-again:
 		}
 	}
+}
+
+// isBroken reports whether the stream was broken.
+func (s *stream) isBroken() bool {
+	select {
+	case <-s.broken:
+		return true
+	default:
+		return false
+	}
+}
+
+func (ic *Interceptor) countHeld(g *eventHold, delta int) {
+	if g == nil {
+		return
+	}
+	ic.mu.Lock()
+	defer ic.mu.Unlock()
+	g.held += delta
 }
 
 // body is the body of a watch response. A closed body releases its stream, because client libraries leak goroutines that
@@ -141,6 +213,8 @@ type stream struct {
 	interceptor *Interceptor
 	kind        GroupResource
 	process     int
+	wide        bool // of all namespaces, or of a cluster-scoped kind
+	initial     bool // the watch sends the existing objects; used by forward only
 	source      io.ReadCloser
 	in          *io.PipeWriter
 	broken      chan struct{}
@@ -149,9 +223,11 @@ type stream struct {
 	cause       error  // read error at the end, nil for io.EOF; set before broken is closed
 }
 
-func (ic *Interceptor) stream(call *Call, source io.ReadCloser) io.ReadCloser {
+// stream returns the body of a watch. initial means that the watch sends the existing objects first.
+func (ic *Interceptor) stream(call *Call, initial bool, source io.ReadCloser) io.ReadCloser {
 	s := &stream{
-		interceptor: ic, kind: GroupResourceOf(call.Request), process: call.Process, source: source, broken: make(chan struct{}),
+		interceptor: ic, kind: GroupResourceOf(call.Request), process: call.Process, wide: call.Namespace == "", initial: initial,
+		source: source, broken: make(chan struct{}),
 	}
 	b := &body{}
 	b.PipeReader, s.in = io.Pipe()
@@ -182,11 +258,12 @@ func (s *stream) forward() {
 			return // the watch ended; an incomplete event is dropped
 		}
 		frame := s.frame(line)
-		if frame.Name != "" && s.interceptor.Hidden != nil && s.interceptor.Hidden(frame.Namespace, frame.Name) {
+		if s.wide && frame.Name != "" && s.interceptor.Hidden != nil && s.interceptor.Hidden(s.kind, frame.Namespace, frame.Name) {
 			continue
 		}
+		s.interceptor.holdEvent(s)
 		foreign := frame.Type != bookmark && s.interceptor.Foreign != nil && s.interceptor.Foreign(frame)
-		if !s.interceptor.waitReleased(s, foreign) {
+		if !s.interceptor.waitReleased(s, frame, foreign) {
 			return
 		}
 		if !foreign {
@@ -220,16 +297,22 @@ func (s *stream) frame(line []byte) Frame {
 		Type   string `json:"type"`
 		Object struct {
 			Metadata struct {
-				Namespace       string `json:"namespace"`
-				Name            string `json:"name"`
-				ResourceVersion string `json:"resourceVersion"`
+				Namespace       string            `json:"namespace"`
+				Name            string            `json:"name"`
+				UID             string            `json:"uid"`
+				ResourceVersion string            `json:"resourceVersion"`
+				Annotations     map[string]string `json:"annotations"`
 			} `json:"metadata"`
 		} `json:"object"`
 	}
 	_ = json.Unmarshal(line, &event) // an unreadable event is forwarded unchanged
 	m := event.Object.Metadata
+	if event.Type == bookmark && m.Annotations[metav1.InitialEventsAnnotationKey] == "true" {
+		s.initial = false
+	}
 	return Frame{
-		Kind: s.kind, Process: s.process, Type: event.Type, Namespace: m.Namespace, Name: m.Name, Version: m.ResourceVersion,
+		Kind: s.kind, Process: s.process, Type: event.Type, Namespace: m.Namespace, Name: m.Name, UID: m.UID,
+		Version: m.ResourceVersion, Initial: s.initial,
 	}
 }
 
@@ -240,6 +323,7 @@ func (ic *Interceptor) deliver(f Frame) {
 	ic.mu.Lock()
 	defer ic.mu.Unlock()
 	f.At = time.Since(ic.began)
+	f.Step = ic.step
 	ic.frames = append(ic.frames, f)
 	ic.lastActivity = time.Now()
 }

@@ -6,6 +6,7 @@ package kitadapter
 
 import (
 	"net/http"
+	"testing"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -18,8 +19,18 @@ import (
 
 // Open is a [space.Opener] for the control plane of testkit.Main or testkit.StartEnv.
 func Open(s *space.Space, transport func(http.RoundTripper) http.RoundTripper) error {
+	return open(&recordingTB{space: s}, s, transport)
+}
+
+// OpenClusterWide is Open for an operator whose ServiceAccount has the permissions of its ClusterRoleBindings in the whole
+// cluster.
+func OpenClusterWide(s *space.Space, transport func(http.RoundTripper) http.RoundTripper) error {
+	return open(&clusterWideTB{&recordingTB{space: s}}, s, transport)
+}
+
+func open(tb testing.TB, s *space.Space, transport func(http.RoundTripper) http.RoundTripper) error {
 	opened := isolate(func() {
-		k := testkit.New(&recordingTB{space: s}, testkit.WithClientTransport(transport))
+		k := testkit.New(tb, testkit.WithClientTransport(transport))
 		k.Timeout = s.Timeout
 		s.Handle = k
 		s.Namespace = k.Namespace
@@ -101,6 +112,12 @@ func (p process) Panics() []string {
 		return p.Panics()
 	}
 	return nil
+}
+
+// IsIdleFor reports whether the operator is known to reconcile nothing for this time unless it receives an event.
+func (p process) IsIdleFor(d time.Duration) bool {
+	q, ok := p.Process.(interface{ IsIdleFor(d time.Duration) bool })
+	return ok && q.IsIdleFor(d)
 }
 
 // elect returns a manager option for leader election with short periods. The Lease differs from the one that the operator's

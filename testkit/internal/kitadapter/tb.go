@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/homeostat-dev/homeostat/testkit/internal/external"
 	"github.com/homeostat-dev/homeostat/testkit/internal/space"
 )
 
@@ -22,6 +23,12 @@ type recordingTB struct {
 	mu      sync.Mutex
 	skipped bool
 }
+
+// clusterWideTB is the testing.TB of a run whose operator works in all namespaces.
+type clusterWideTB struct{ *recordingTB }
+
+// ClusterWide makes package testkit grant ClusterRoleBindings in the whole cluster.
+func (tb *clusterWideTB) ClusterWide() {}
 
 // isolate runs f in a goroutine of its own, because FailNow ends its goroutine. It reports whether f has returned.
 func isolate(f func()) (returned bool) {
@@ -37,6 +44,9 @@ func isolate(f func()) (returned bool) {
 
 // Explored keeps package testkit from recording and checking the operator, which the explorer does itself.
 func (tb *recordingTB) Explored() {}
+
+// AddExternal passes an HTTP service of the run to the explorer.
+func (tb *recordingTB) AddExternal(s *external.Service) { tb.space.AddExternal(s) }
 
 func (tb *recordingTB) Name() string             { return tb.space.Name }
 func (tb *recordingTB) Helper()                  {}

@@ -7,13 +7,16 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+
+	"github.com/homeostat-dev/homeostat/testkit/internal/runname"
 )
 
 // A Command describes how an operator is run.
 type Command struct {
 	// Args are the program and its arguments. The program is searched in PATH unless it contains a slash. The placeholders
-	// {kubeconfig} and {namespace} stand for the two fields below, at any position. {port} and {port:NAME} stand for free TCP
-	// ports of the loopback interface: a new one for each process and each name.
+	// {kubeconfig} and {namespace} stand for the two fields below, at any position, and {namespace:NAME} for a further
+	// namespace, whose name is that of Namespace with the suffix -NAME. {port} and {port:NAME} stand for free TCP ports of the
+	// loopback interface: a new one for each process and each name.
 	Args []string
 	// Env adds variables, as KEY=value, with the same placeholders. They override those that every process gets:
 	//
@@ -45,7 +48,8 @@ func (c Command) prepare() (*exec.Cmd, error) {
 	if err != nil {
 		return nil, err
 	}
-	replace := strings.NewReplacer(append(ports, "{kubeconfig}", c.Kubeconfig, "{namespace}", c.Namespace)...).Replace
+	replacer := strings.NewReplacer(append(ports, "{kubeconfig}", c.Kubeconfig)...)
+	replace := func(text string) string { return runname.Expand(replacer.Replace(text), c.Namespace) }
 	args := make([]string, len(c.Args))
 	for i, arg := range c.Args {
 		args[i] = replace(arg)

@@ -292,6 +292,40 @@ func TestPythonForeignObjectIsNeverWritten(t *testing.T) {
 	s.k.Eventually(page, testkit.Ready())
 }
 
+// No watch tells of an object that a reconcile has read and that is gone before the first list of its kind.
+func TestPythonDeletionBeforeFirstList(t *testing.T) {
+	t.Parallel()
+	deleted := make(chan struct{})
+	var reads atomic.Int32
+	s := newSubject(t, "correct", func(next http.RoundTripper) http.RoundTripper {
+		return roundTrip(func(req *http.Request) (*http.Response, error) {
+			if req.Method == http.MethodGet && strings.HasSuffix(req.URL.Path, "/configmaps") {
+				select {
+				case <-deleted:
+				case <-req.Context().Done():
+					return nil, req.Context().Err()
+				}
+			}
+			resp, err := next.RoundTrip(req)
+			if req.Method == http.MethodGet && strings.HasSuffix(req.URL.Path, "/configmaps/example") {
+				reads.Add(1)
+			}
+			return resp, err
+		})
+	})
+	s.k.Apply(foreign())
+	s.start()
+	page := newPage("example")
+	page.Object["spec"] = map[string]any{"text": "Hello"}
+	s.k.Apply(page)
+	s.k.Eventually(page, testkit.Reason("Ready", metav1.ConditionFalse, "NameTaken"))
+	// The second reconcile follows the event of its own status.
+	pollUntil(t, "the Page is reconciled twice", func() bool { return reads.Load() >= 2 })
+	s.k.Delete(foreign())
+	close(deleted)
+	s.k.Eventually(page, testkit.Ready())
+}
+
 // The status reports a rejected write, and the operator continues after the cause is removed.
 func TestPythonRejectedWriteIsReported(t *testing.T) {
 	t.Parallel()

@@ -26,18 +26,18 @@ import (
 
 // The oracles, by the names that reports use and options take.
 const (
-	Forbidden = "forbidden"    // the operator's roles lack a permission
+	Forbidden = "forbidden"    // the operator's roles lack a permission, or admission denies a request
 	Refused   = "refused"      // the API server rejects a request for its content
 	Status    = "status"       // the status is invalid
 	Spec      = "spec-written" // the operator changes the spec of its custom resource
 )
 
-// Calls finds requests that the API server rejected permanently. Temporary rejections (404, 409, 410, 429) are no
-// violations.
+// Calls finds requests that the API server rejected permanently. Temporary rejections (404, 409, 410, 429), and those of
+// late writes, are no violations.
 func Calls(calls []intercept.Call) []report.Violation {
 	var found []report.Violation
 	for i, c := range calls {
-		if !c.Reached || intercept.IsLease(c.Request) && c.Code != http.StatusForbidden {
+		if !c.Reached || c.Late || intercept.IsLease(c.Request) && c.Code != http.StatusForbidden {
 			continue
 		}
 		switch c.Code {
@@ -45,7 +45,7 @@ func Calls(calls []intercept.Call) []report.Violation {
 			if !IsTerminatingNamespace(c) {
 				found = append(found, report.Violation{
 					Oracle: Forbidden, Detail: c.Message,
-					Message: "the operator's roles lack a right that it uses: " + Rule(c),
+					Message: forbidden(c),
 				})
 			}
 		case http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusRequestEntityTooLarge,
@@ -103,19 +103,6 @@ func isReplaced(refused intercept.Call, later []intercept.Call) bool {
 		return kind && c.Namespace == refused.Namespace && c.Name == refused.Name &&
 			c.Verb == "delete" && c.Reached && c.Code < http.StatusMultipleChoices
 	})
-}
-
-// Rule returns the RBAC rule that allows the call.
-func Rule(c intercept.Call) string {
-	resource := c.Resource
-	if c.Subresource != "" {
-		resource += "/" + c.Subresource
-	}
-	verb := c.Verb
-	if verb == "apply" {
-		verb = "patch"
-	}
-	return fmt.Sprintf("apiGroups: [%q], resources: [%q], verbs: [%q]", c.Group, resource, verb)
 }
 
 // StatusKinds returns the kinds whose status the calls write: the operator's custom resources.

@@ -109,6 +109,7 @@ func TestCalls(t *testing.T) {
 			403, nil,
 		},
 		"Injected":       {"the server never saw it", intercept.Call{Request: create}, 403, nil},
+		"Late":           {"it is out of date", intercept.Call{Request: create, Reached: true, Late: true}, 422, nil},
 		"LeaseRefused":   {"leader election continues", intercept.Call{Request: lease, Reached: true}, 422, nil},
 		"LeaseForbidden": {"no leader is elected", intercept.Call{Request: lease, Reached: true}, 403, []string{oracle.Forbidden}},
 	}

@@ -2,13 +2,14 @@ package quiescence
 
 import (
 	"reflect"
-	"strings"
+	"regexp"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/homeostat-dev/homeostat/testkit/internal/history"
+	"github.com/homeostat-dev/homeostat/testkit/internal/instant"
 )
 
 // This file recognizes periodic status writes: some operators store the time of their last check every few seconds, and
@@ -48,6 +49,12 @@ func isTimestampUpdate(before, after history.Change) bool {
 	return differOnlyInTimestamps("", before.Object.Object, after.Object.Object, after.At, &updates) && updates > 0
 }
 
+// changeTime matches fields with the time of a change, such as lastTransitionTime and lastChange. A new one without a change
+// is not a timestamp update but a common bug, which an oracle reports.
+var changeTime = regexp.MustCompile(`(?:C|[._-]c)hanged?` + timeSuffix + `|(?:T|[._-]t)ransition(?:ed)?` + timeSuffix)
+
+const timeSuffix = `(?:At|On|Date|Time|Timestamp|Unix|Seconds|Millis|Milliseconds|Ms)*$`
+
 func differOnlyInTimestamps(path string, a, b any, now time.Time, updates *int) bool {
 	switch path {
 	case ".metadata.resourceVersion", ".metadata.managedFields", ".metadata.generation":
@@ -74,34 +81,9 @@ func differOnlyInTimestamps(path string, a, b any, now time.Time, updates *int) 
 		return true
 	case reflect.DeepEqual(a, b):
 		return true
-	// A new transition time without a new status is not such an update. It is a common bug, reported by an oracle.
-	case strings.HasSuffix(path, ".lastTransitionTime"), !isTime(a, now), !isTime(b, now):
+	case changeTime.MatchString(path), !instant.Is(a, now), !instant.Is(b, now):
 		return false
 	}
 	*updates++
 	return true
-}
-
-// isTime reports whether v is a time within a day of now: RFC 3339, or seconds or milliseconds since 1970.
-func isTime(v any, now time.Time) bool {
-	const seconds = 1e12 // a greater number counts milliseconds
-	var t time.Time
-	switch v := v.(type) {
-	case string:
-		var err error
-		if t, err = time.Parse(time.RFC3339Nano, v); err != nil {
-			return false
-		}
-	case int64:
-		if t = time.Unix(v, 0); v > seconds {
-			t = time.UnixMilli(v)
-		}
-	case float64:
-		if t = time.UnixMilli(int64(v * 1000)); v > seconds {
-			t = time.UnixMilli(int64(v))
-		}
-	default:
-		return false
-	}
-	return now.Sub(t).Abs() < 24*time.Hour
 }

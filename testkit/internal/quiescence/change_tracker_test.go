@@ -39,8 +39,12 @@ func TestChangeTracker(t *testing.T) {
 		"more than that": {
 			fields{"checked": said(now), "n": int64(1)}, fields{"checked": said(now.Add(second)), "n": int64(2)}, false,
 		},
-		"for the first time": {fields{}, fields{"checked": said(now)}, false},
-		"another day":        {fields{"due": said(now)}, fields{"due": said(now.Add(7 * day))}, false},
+		"for the first time":  {fields{}, fields{"checked": said(now)}, false},
+		"a last change":       {fields{"lastChange": said(now)}, fields{"lastChange": said(now.Add(second))}, false},
+		"a change in seconds": {fields{"changedAtUnix": now.Unix()}, fields{"changedAtUnix": now.Unix() + 3}, false},
+		"a last check":        {fields{"lastChangeCheck": said(now)}, fields{"lastChangeCheck": said(now.Add(second))}, true},
+		"an exchange":         {fields{"lastExchange": said(now)}, fields{"lastExchange": said(now.Add(second))}, true},
+		"another day":         {fields{"due": said(now)}, fields{"due": said(now.Add(7 * day))}, false},
 		"a condition": {
 			fields{"conditions": []any{fields{"type": "Ready", "lastTransitionTime": said(now)}}},
 			fields{"conditions": []any{fields{"type": "Ready", "lastTransitionTime": said(now.Add(second))}}},

@@ -16,8 +16,9 @@ import (
 
 // A Usage is the set of permissions that operators have used. It is safe for concurrent use. The zero value is empty.
 type Usage struct {
-	mu   sync.Mutex
-	uses map[use]bool
+	mu      sync.Mutex
+	uses    map[use]bool
+	implied map[use]bool // see [implied]
 }
 
 // A use is a permission that a request needed.
@@ -41,6 +42,10 @@ type userTransport struct {
 func (t *userTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	described := recorder.ParseRequest(req)
 	streamed := req.URL.Query().Has("sendInitialEvents")
+	roleRef, req, err := roleRefOf(described, req)
+	if err != nil {
+		return nil, err
+	}
 	resp, err := t.next.RoundTrip(req)
 	if err != nil && req.Context().Err() != nil {
 		t.usage.add(described, streamed)
@@ -48,6 +53,7 @@ func (t *userTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err == nil && resp.StatusCode != http.StatusForbidden && resp.StatusCode != http.StatusUnauthorized {
 		described.Code = resp.StatusCode
 		t.usage.add(described, streamed)
+		t.usage.imply(implied(described, req.Header, roleRef))
 	}
 	return resp, err
 }
@@ -84,6 +90,17 @@ func (u *Usage) put(one use) {
 		u.uses = map[use]bool{}
 	}
 	u.uses[one] = true
+}
+
+func (u *Usage) imply(uses []use) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.implied == nil {
+		u.implied = map[use]bool{}
+	}
+	for _, one := range uses {
+		u.implied[one] = true
+	}
 }
 
 // A Finding is a granted permission that was not used, or one with a wildcard.
@@ -124,7 +141,7 @@ func (p *Policy) Rights() []string {
 // Unused returns the permissions granted to ServiceAccounts but not used, ordered by name.
 func (p *Policy) Unused(u *Usage) []Finding {
 	u.mu.Lock()
-	uses := slices.Collect(maps.Keys(u.uses))
+	uses, mayNeed := slices.Collect(maps.Keys(u.uses)), slices.Collect(maps.Keys(u.implied))
 	u.mu.Unlock()
 	found := map[string]*Finding{}
 	for _, g := range p.grants() {
@@ -134,7 +151,7 @@ func (p *Policy) Unused(u *Usage) []Finding {
 				used = append(used, one.String())
 			}
 		}
-		if len(used) > 0 && !g.wide() {
+		if !g.wide() && (len(used) > 0 || slices.ContainsFunc(mayNeed, g.mayCover)) {
 			continue
 		}
 		f := found[g.String()]
@@ -214,6 +231,17 @@ func (g grant) covers(one use) bool {
 	}
 	_, sub, _ := strings.Cut(one.resource, "/")
 	return g.resource == one.resource || g.resource == rbacv1.ResourceAll || sub != "" && g.resource == "*/"+sub
+}
+
+// mayCover reports whether the grant permits an implied use. An unknown name, or resource of the verb use, may be any.
+func (g grant) mayCover(one use) bool {
+	if one.verb == "use" {
+		return g.verb == one.verb
+	}
+	if one.name == "" {
+		g.names = nil
+	}
+	return g.covers(one)
 }
 
 // String returns the use in the form "patch deployments.apps/status".

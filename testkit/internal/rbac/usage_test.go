@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -118,6 +119,34 @@ func TestUnused(t *testing.T) {
 			[]request{{"GET", pods + "/b", 200}},
 			[]string{"get pods (ClusterRole op) was needed by no request"},
 		},
+		"ConflictIsRead": {
+			"a conflict makes the sender read the object",
+			`[{apiGroups: [""], resources: [pods], verbs: [get, patch, list]}]`,
+			[]request{{"PATCH", pods + "/p", 200}},
+			[]string{"list pods (ClusterRole op) was needed by no request"},
+		},
+		"Bind": {
+			"a binding grants rights that the sender may lack",
+			`[{apiGroups: [rbac.authorization.k8s.io], resources: [clusterroles, roles], verbs: [bind, escalate]}]`,
+			[]request{{"PATCH", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/b", 200}},
+			[]string{
+				"bind roles.rbac.authorization.k8s.io (ClusterRole op) was needed by no request",
+				"escalate clusterroles.rbac.authorization.k8s.io (ClusterRole op) was needed by no request",
+				"escalate roles.rbac.authorization.k8s.io (ClusterRole op) was needed by no request",
+			},
+		},
+		"Escalate": {
+			"a role has rights that the sender may lack",
+			`[{apiGroups: [rbac.authorization.k8s.io], resources: [roles], verbs: [escalate, bind]}]`,
+			[]request{{"PATCH", "/apis/rbac.authorization.k8s.io/v1/namespaces/n/roles/r", 200}},
+			[]string{"bind roles.rbac.authorization.k8s.io (ClusterRole op) was needed by no request"},
+		},
+		"Use": {
+			"admission checks it for pods",
+			`[{apiGroups: [security.openshift.io], resources: [securitycontextconstraints], verbs: [use]}]`,
+			[]request{{"PATCH", deployments + "/d", 200}},
+			nil,
+		},
 		"Path": {
 			"what is no resource has a path",
 			`[{nonResourceURLs: [/healthz, /metrics], verbs: [get]}]`,
@@ -174,4 +203,32 @@ type noResponse struct{}
 
 func (noResponse) RoundTrip(*http.Request) (*http.Response, error) {
 	return nil, errors.New("no response")
+}
+
+// A binding needs the verb bind on its own role, and a request as another user the verb impersonate.
+func TestImpliedByContent(t *testing.T) {
+	t.Parallel()
+	usage := &rbac.Usage{}
+	req := httptest.NewRequestWithContext(t.Context(), http.MethodPost,
+		"http://server/apis/rbac.authorization.k8s.io/v1/namespaces/n/rolebindings",
+		strings.NewReader(`{"roleRef":{"kind":"ClusterRole","name":"edit"}}`))
+	req.Header.Set("Impersonate-User", "system:serviceaccount:n:robot")
+	resp, err := usage.Transport(respondWith(http.StatusCreated)).RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	policy := parse(t, policyHead+`  [
+    {apiGroups: [rbac.authorization.k8s.io], resources: [clusterroles], resourceNames: [edit], verbs: [bind]},
+    {apiGroups: [rbac.authorization.k8s.io], resources: [roles], verbs: [bind]},
+    {apiGroups: [""], resources: [serviceaccounts], resourceNames: [robot], verbs: [impersonate]},
+    {apiGroups: [""], resources: [users], verbs: [impersonate]}]`)
+	var got []string
+	for _, f := range policy.Unused(usage) {
+		got = append(got, f.Right)
+	}
+	want := []string{"bind roles.rbac.authorization.k8s.io", "impersonate users"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("unused permissions (-want +got):\n%s", diff)
+	}
 }

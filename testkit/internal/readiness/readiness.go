@@ -22,6 +22,9 @@ func Missing(u *unstructured.Unstructured) string {
 	if IsCustom(u) {
 		return MissingCondition(u, Ready, metav1.ConditionTrue)
 	}
+	if phase, _, _ := unstructured.NestedString(u.Object, "status", "phase"); u.GetKind() == "Pod" && phase == "Failed" {
+		return "it has failed" // for kstatus it is done
+	}
 	result, err := status.Compute(u)
 	switch {
 	case err != nil:
@@ -34,8 +37,10 @@ func Missing(u *unstructured.Unstructured) string {
 
 // IsCustom reports whether the object is a custom resource. Kubernetes' own API groups have no dot in their name or end
 // in k8s.io.
-func IsCustom(u *unstructured.Unstructured) bool {
-	group := u.GroupVersionKind().Group
+func IsCustom(u *unstructured.Unstructured) bool { return IsCustomGroup(u.GroupVersionKind().Group) }
+
+// IsCustomGroup reports whether the resources of an API group are custom.
+func IsCustomGroup(group string) bool {
 	return strings.Contains(group, ".") && !strings.HasSuffix(group, ".k8s.io")
 }
 

@@ -1,6 +1,9 @@
 package report
 
-import "slices"
+import (
+	"regexp"
+	"slices"
+)
 
 // A span is a part of a timeline that is either shown or omitted as a whole.
 type span struct {
@@ -25,6 +28,7 @@ func (s span) bad() int {
 type window struct {
 	around      int // entries before and after a relevant one
 	first, last int // of the relevant entries
+	changes     int // last changes of objects, which explain a wrong end state
 	end         int // entries shown if none is relevant
 }
 
@@ -34,7 +38,8 @@ const (
 )
 
 // excerpt divides a timeline into relevant spans and omitted ones. Relevant are the bad entries or, if there is none,
-// the faults, with some entries around each. The scenario's entries are always shown for orientation.
+// the faults, with some entries around each. Always shown are the scenario's entries for orientation, errors in the
+// operator's log because they may be the cause, and the last changes of objects, which explain the end state.
 func (w window) excerpt(timeline []Entry) []span {
 	show := make([]bool, len(timeline))
 	mark := func(which func(Entry) bool, around int) {
@@ -52,18 +57,40 @@ func (w window) excerpt(timeline []Entry) []span {
 		mark(injected, 1)
 	case slices.ContainsFunc(timeline, injected):
 		mark(injected, w.around)
-	default: // without faults the last entries are relevant, and the operator's log may explain them
-		mark(func(e Entry) bool { return e.Lane == Log }, 0)
-		for i := max(0, len(show)-w.end); i < len(show); i++ {
-			show[i] = true
-		}
+	default: // without faults the writes and the last entries are relevant, and the operator's log may explain them
+		mark(func(e Entry) bool { return e.Lane == Operator && write.MatchString(e.Text) }, 0)
+		mark(func(e Entry) bool { return e.Lane == Log && !isLifecycle(e) }, 0)
+		showLast(show, timeline, w.end, func(e Entry) bool { return !isLifecycle(e) })
 	}
 	mark(func(e Entry) bool { return e.Lane == Scenario }, 0)
+	showLast(show, timeline, w.changes, func(e Entry) bool { return e.Lane == Cluster })
+	for _, i := range w.loggedErrors(timeline) {
+		show[i] = true
+	}
 	if len(show) > 0 {
 		show[0], show[len(show)-1] = true, true
 	}
 	return spans(timeline, show)
 }
+
+// showLast shows the last n entries that the predicate selects.
+func showLast(show []bool, timeline []Entry, n int, which func(Entry) bool) {
+	for i := len(timeline) - 1; i >= 0 && n > 0; i-- {
+		if which(timeline[i]) {
+			show[i] = true
+			n--
+		}
+	}
+}
+
+// write matches a request that writes an object.
+var write = regexp.MustCompile(`^(?:\[process \d+\] )?(?:create|update|patch|apply|delete|deletecollection) `)
+
+func isLifecycle(e Entry) bool { return e.Lane == Log && lifecycle.MatchString(e.Text) }
+
+// lifecycle matches what controller-runtime logs at each start and stop.
+var lifecycle = regexp.MustCompile(`^(?:\[process \d+\] )?(?:Starting (?:EventSource|Controller|workers)|` +
+	`Stopping and waiting for|Shutdown signal received|All workers finished|Wait completed)`)
 
 // selectEntries returns the indexes of the selected entries. If they are many, it returns only the first and the last
 // of them.

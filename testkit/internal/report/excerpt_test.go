@@ -8,11 +8,20 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// entries returns a timeline of letters: s is the scenario's, f a fault, ! is bad, the others are ordinary.
+// entries returns a timeline of letters: s is the scenario's, f a fault, c a change of an object, w a write, i a line of the
+// log about a start or a stop, ! is bad. The others are ordinary.
 func entries(s string) []Entry {
 	var timeline []Entry
 	for _, r := range s {
-		timeline = append(timeline, Entry{Text: string(r), Bad: r == '!', Lane: map[rune]Lane{'s': Scenario, 'f': Fault}[r]})
+		lane := map[rune]Lane{'s': Scenario, 'f': Fault, 'c': Cluster, 'w': Operator, 'i': Log}[r]
+		text := string(r)
+		switch r {
+		case 'w':
+			text = "update configmaps a -> 200"
+		case 'i':
+			text = "Stopping and waiting for caches"
+		}
+		timeline = append(timeline, Entry{Text: text, Bad: r == '!', Lane: lane})
 	}
 	return timeline
 }
@@ -35,11 +44,19 @@ func TestExcerpt(t *testing.T) {
 			". <7> .f. <5> ...!... <5> .",
 		},
 		"scenario": {"the current step and the end are shown", dots(9) + "s" + dots(9), ". <8> s <7> .."},
-		"short":    {"a short timeline is shown completely", dots(12), dots(12)},
-		"gap":      {"a gap of two entries is shown", "....!........!....", "....!........!...."},
+		"writes": {
+			"without a fault, writes are shown, and not what is logged at a stop", dots(9) + "s" + dots(9) + "w" + dots(9) + "iiiii",
+			". <8> s <9> w <7> .. <4> i",
+		},
+		"short": {"a short timeline is shown completely", dots(12), dots(12)},
+		"gap":   {"a gap of two entries is shown", "....!........!....", "....!........!...."},
 		"many": {
 			"of a hot loop one sees the beginning and the end", dots(9) + hotLoop + dots(9),
 			". <5> ...!!!!! <81> !!!!... <5> .",
+		},
+		"changes": {
+			"the last changes are shown", "!" + dots(9) + "c" + dots(9) + "c" + dots(9) + "c" + dots(9),
+			"!... <16> c <9> c <8> .",
 		},
 		"nothing": {"an empty timeline has no parts", "", ""},
 	} {
@@ -48,14 +65,17 @@ func TestExcerpt(t *testing.T) {
 			timeline := entries(tc.timeline)
 			var parts []string
 			next := 0
-			for _, s := range (window{around: 3, first: 2, last: 1, end: 2}).excerpt(timeline) {
+			for _, s := range (window{around: 3, first: 2, last: 1, changes: 2, end: 2}).excerpt(timeline) {
 				if s.first != next {
 					t.Errorf("a part begins with entry %d, want %d", s.first, next)
 				}
 				next += len(s.entries)
 				var part strings.Builder
 				for _, e := range s.entries {
-					part.WriteString(e.Text)
+					part.WriteString(map[Lane]string{Operator: "w", Log: "i"}[e.Lane])
+					if e.Lane != Operator && e.Lane != Log {
+						part.WriteString(e.Text)
+					}
 				}
 				if s.omitted {
 					part.Reset()

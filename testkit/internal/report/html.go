@@ -55,7 +55,18 @@ type pageView struct {
 	Groups []groupView
 	Faults []faultView
 	NotRun int
+
+	FindingViews []findingView
 }
+
+// findingView is a finding with links to its runs.
+type findingView struct {
+	Finding
+
+	Links []linkView
+}
+
+type linkView struct{ ID, Name string }
 
 // groupView holds the runs with one outcome.
 type groupView struct {
@@ -105,7 +116,7 @@ type rowView struct {
 }
 
 // pageWindow shows more than a terminal, but not everything: a browser needs seconds for 150 drawings and 30000 rows.
-var pageWindow = window{around: 5, first: 12, last: 4, end: 12}
+var pageWindow = window{around: 5, first: 12, last: 4, changes: 4, end: 12}
 
 const (
 	longestRow = 400   // characters of a text that are shown at first
@@ -129,18 +140,39 @@ func newPageView(r *Report, rows int) *pageView {
 			if run.Outcome != g.Outcome && (known || g.Outcome != Untried) {
 				continue
 			}
-			view := newRunView(run, fmt.Sprintf("r%d", j), &rows)
+			view := newRunView(run, runID(j), &rows)
 			view.FaultID = v.fault(run)
 			view.Open = run.Outcome == Failed && len(g.Runs) == 0
 			g.Runs = append(g.Runs, view)
 		}
 	}
+	v.FindingViews = findingViews(r)
 	style := pageStyle + v.filters()
 	v.Style = template.CSS(style)      //nolint:gosec // A constant: the names in the rules are those of this file.
 	v.Script = template.JS(pageScript) //nolint:gosec // A constant, too.
 	v.Policy = policy(style, pageScript)
 	return v
 }
+
+// findingViews returns the findings with links to their runs.
+func findingViews(r *Report) []findingView {
+	ids := map[string]string{}
+	for i, run := range r.Runs {
+		ids[run.Name] = runID(i)
+	}
+	var views []findingView
+	for _, f := range r.Findings() {
+		view := findingView{Finding: f}
+		for _, name := range f.Runs {
+			view.Links = append(view.Links, linkView{ids[name], name})
+		}
+		views = append(views, view)
+	}
+	return views
+}
+
+// runID returns the ID of a run in the page.
+func runID(i int) string { return fmt.Sprintf("r%d", i) }
 
 // fault counts a run by the kind of its fault, and returns the ID of the kind.
 func (v *pageView) fault(run Run) string {

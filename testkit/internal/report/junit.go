@@ -11,8 +11,8 @@ import (
 )
 
 // WriteJUnit writes the format of CI systems: one suite with a test case for each run. A failed run has its violations
-// and its timeline as in WriteText, an untried one counts as skipped, and plans that were not run are in the output of
-// the suite.
+// and, if it is the first one with one of their causes, its timeline as in WriteText. An untried run counts as skipped, and
+// plans that were not run are in the output of the suite.
 func WriteJUnit(w io.Writer, r *Report) error {
 	r = r.printable()
 	suite := junitSuite{
@@ -26,8 +26,9 @@ func WriteJUnit(w io.Writer, r *Report) error {
 	if !r.Started.IsZero() {
 		suite.Timestamp = r.Started.UTC().Format("2006-01-02T15:04:05")
 	}
+	all := newCauses(r)
 	for _, run := range r.Runs {
-		suite.Cases = append(suite.Cases, junitCaseOf(r, run))
+		suite.Cases = append(suite.Cases, junitCaseOf(r, run, all))
 	}
 	var out text
 	if out.writeOmissions(r) {
@@ -43,12 +44,15 @@ func WriteJUnit(w io.Writer, r *Report) error {
 	return nil
 }
 
-func junitCaseOf(r *Report, run Run) junitCase {
+func junitCaseOf(r *Report, run Run, all *causes) junitCase {
 	c := junitCase{Name: run.Name, Class: r.Operator, Time: junitSeconds(run.Duration)}
 	switch run.Outcome {
 	case Passed:
 	case Failed:
-		var body text
+		body := text{causes: all}
+		if !all.introduces(run) {
+			run.Timeline = nil
+		}
 		body.writeRun(run, "")
 		c.Failure = &junitFailure{Body: "\n" + body.String()}
 		if n := len(run.Violations); n > 0 {

@@ -47,6 +47,9 @@ func line(s string) string {
 	return strings.TrimSpace(strings.NewReplacer("\n", " ", "\t", " ").Replace(block(s)))
 }
 
+// Line returns a text in one line that is safe to print, as WriteText does.
+func Line(s string) string { return clip(line(s)) }
+
 // printable returns a copy in which every text is safe to print. The writers work on the copy, so that none of them
 // misses a text.
 func (r *Report) printable() *Report {
@@ -74,7 +77,9 @@ func (r Run) printable() Run {
 	r.Outcome = Outcome(line(string(r.Outcome)))
 	r.Violations = slices.Clone(r.Violations)
 	for i, v := range r.Violations {
-		r.Violations[i] = Violation{Oracle: line(v.Oracle), Message: line(v.Message), Detail: trimmed(v.Detail)}
+		r.Violations[i] = Violation{
+			Oracle: line(v.Oracle), Message: line(v.Message), Detail: trimmed(v.Detail), Cause: line(v.Cause), Part: line(v.Part),
+		}
 	}
 	r.Timeline = slices.Clone(r.Timeline)
 	for i := range r.Timeline {

@@ -74,6 +74,11 @@ type Violation struct {
 	Message string `json:"message"`
 	// Detail has the evidence in several lines, for example a diff of (-expected +actual). It may be empty.
 	Detail string `json:"detail,omitempty"`
+	// Cause is equal for violations of the same oracle with the same cause. If it is empty, it is derived from the message.
+	Cause string `json:"cause,omitempty"`
+	// Part distinguishes violations with the same cause, such as those of several fields of an object. If a violation with the
+	// cause has no part, because the whole object is missing, all violations with the cause are one finding.
+	Part string `json:"part,omitempty"`
 }
 
 // Lane is the source of an entry.

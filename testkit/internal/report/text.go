@@ -23,8 +23,14 @@ func Color() TextOption { return func(t *text) { t.color = true } }
 // OnlyFailures omits untried and skipped plans, and the counts.
 func OnlyFailures() TextOption { return func(t *text) { t.failures = true } }
 
-// WriteText writes for a terminal or a log: the failed runs with all details, then the untried and skipped ones, and
-// the counts in the last line.
+// Folded lists the reasons of skipped plans in one line, without the plans.
+func Folded() TextOption { return func(t *text) { t.folded = true } }
+
+// Timelines adds the timelines of passed runs, as far as the report has them.
+func Timelines() TextOption { return func(t *text) { t.timelines = true } }
+
+// WriteText writes for a terminal or a log: the first failed run of each cause with all details, and the names of the
+// others, then the untried and skipped ones, and the counts in the last line.
 func WriteText(w io.Writer, r *Report, opts ...TextOption) error {
 	t := text{details: otherDetail}
 	for _, opt := range opts {
@@ -41,12 +47,13 @@ func WriteText(w io.Writer, r *Report, opts ...TextOption) error {
 type text struct {
 	bytes.Buffer
 
-	verbose, color, failures bool
+	verbose, color, failures, folded, timelines bool
 
-	details int // lines below an ordinary entry of the timeline
+	details int     // lines below an ordinary entry of the timeline
+	causes  *causes // nil for a run without a report
 }
 
-var textWindow = window{around: 3, first: 6, last: 2, end: 8}
+var textWindow = window{around: 3, first: 6, last: 2, changes: 2, end: 8}
 
 // Limits for a terminal. The other formats of the report have the rest.
 const (
@@ -64,17 +71,21 @@ func (t *text) writeReport(r *Report) {
 		}
 		t.printf("\n")
 	}
-	first := map[string]string{} // the first baseline run with these findings
+	t.causes = newCauses(r)
 	for _, run := range r.Failures() {
-		t.printf("%s %s (%s)\n", t.outcome(Failed, "%s"), t.style(bold, run.Name), seconds(run.Duration))
-		what := run.findings()
-		if same := first[what]; same != "" && run.Fault == "none" {
-			t.printf("  what %s found\n\n", same)
-			continue
+		if !t.causes.introduces(run) {
+			continue // its name is below the violation in the first run
 		}
-		first[what] = run.Name
+		t.printf("%s %s (%s)\n", t.outcome(Failed, "%s"), t.style(bold, run.Name), seconds(run.Duration))
 		t.writeRun(run, "  ")
 		t.printf("\n")
+	}
+	if t.timelines {
+		for _, run := range r.runs(Passed) {
+			t.printf("%s %s (%s)\n", t.outcome(Passed, "%s"), t.style(bold, run.Name), seconds(run.Duration))
+			t.writeRun(run, "  ")
+			t.printf("\n")
+		}
 	}
 	if t.failures {
 		return
@@ -85,15 +96,6 @@ func (t *text) writeReport(r *Report) {
 	t.printf("%s\n", t.summary(r))
 }
 
-// findings returns a key that is equal for runs with the same findings.
-func (r Run) findings() string {
-	var b strings.Builder
-	for _, v := range r.Violations {
-		fmt.Fprintf(&b, "%s: %s\n", v.Oracle, v.Message)
-	}
-	return b.String()
-}
-
 // writeRun writes the details of a run below its name.
 func (t *text) writeRun(run Run, indent string) {
 	if run.Summary != "" {
@@ -102,12 +104,26 @@ func (t *text) writeRun(run Run, indent string) {
 	for _, v := range run.Violations {
 		t.printf("\n%s%s: %s\n", indent, t.style(red, v.Oracle), clip(v.Message))
 		t.writeDetail(v.Detail, indent+"    ", longestDetail)
+		t.writeOtherRuns(v, run.Name, indent+"    ")
 	}
 	if len(run.Timeline) > 0 {
 		t.writeTimeline(run.Timeline, indent)
 	}
 	if run.Replay != "" {
 		t.printf("\n%sTo run this alone:\n%s    %s\n", indent, indent, run.Replay)
+	}
+}
+
+// writeOtherRuns writes the names of other runs with the same cause.
+func (t *text) writeOtherRuns(v Violation, run, indent string) {
+	if t.causes == nil {
+		return
+	}
+	switch all := t.causes.of(v).Runs; {
+	case all[0] != run:
+		t.printf("%sThe cause is that of %s.\n", indent, all[0])
+	case len(all) > 1:
+		t.printf("%sThe same cause in %s: %s\n", indent, count(len(all)-1, "other run", "other runs"), names(all[1:]))
 	}
 }
 
@@ -187,7 +203,7 @@ func (t *text) writeDetail(detail, indent string, most int) {
 // writeOmissions writes the plans that were not tried, and reports whether there are any.
 func (t *text) writeOmissions(r *Report) bool {
 	start := t.Len()
-	for _, s := range r.Skipped {
+	for _, s := range t.unfolded(r) {
 		t.printf("%s not run because %s: %s\n", count(len(s.Plans), "plan", "plans"), s.Reason, names(s.Plans))
 	}
 	why := map[string][]string{}
@@ -208,9 +224,26 @@ func (t *text) writeOmissions(r *Report) bool {
 	return t.Len() > start
 }
 
+// unfolded returns the skipped plans to list. With several reasons, Folded replaces them by one line.
+func (t *text) unfolded(r *Report) []Skipped {
+	if !t.folded || len(r.Skipped) < 2 {
+		return r.Skipped
+	}
+	reasons := make([]string, 0, len(r.Skipped))
+	mostFirst := func(a, b Skipped) int { return len(b.Plans) - len(a.Plans) }
+	for _, s := range slices.SortedStableFunc(slices.Values(r.Skipped), mostFirst) {
+		reasons = append(reasons, fmt.Sprintf("%s (%d)", s.Reason, len(s.Plans)))
+	}
+	t.printf("%s not run because %s\n", count(r.notRun(), "plan", "plans"), strings.Join(reasons, "; "))
+	return nil
+}
+
 func (t *text) summary(r *Report) string {
 	failed := fmt.Sprintf("%d failed", r.Count(Failed))
-	if r.Count(Failed) > 0 {
+	if n := r.Count(Failed); n > 0 {
+		if all := len(r.Findings()); all < n {
+			failed += " with " + count(all, "finding", "findings")
+		}
 		failed = t.style(red, failed)
 	}
 	counts := []string{failed, fmt.Sprintf("%d passed", r.Count(Passed))}

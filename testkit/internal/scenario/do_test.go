@@ -63,7 +63,7 @@ steps:
   patch: {kind: Widget, name: w, subresource: status, merge: {status: {
     conditions: [` + ready + `, observedGeneration: 1}], replicas: 3, list: [{name: a}, {name: b, size: 1.5}]}}}
   wait:
-  - {condition: Ready}
+  - {condition: Ready, reason: R}
   - {field: status.replicas, value: 3}
   - {field: "{.status.list[1].name}", value: b}
   - {field: 'status.list[?(@.name=="b")].size', value: 1.5}
@@ -155,7 +155,7 @@ func TestDoErrors(t *testing.T) {
 		},
 		"Still there": {
 			"it is never deleted", head + "  apply: sample.yaml\n  wait: {exists: false, timeout: 50ms}\n",
-			"s.yaml:4: step one: waiting for Widget w: not within 50ms: it still exists, with the finalizers []",
+			"s.yaml:4: step one: waiting for Widget w: not within 50ms: it still exists",
 		},
 		"Other value": {
 			"types matter", head + "  apply: sample.yaml\n  wait: {field: spec.size, value: '1', timeout: 50ms}\n",
@@ -172,6 +172,20 @@ func TestDoErrors(t *testing.T) {
 		"Nowhere": {
 			"a text has no elements", head + "  apply: sample.yaml\n  wait: {field: 'metadata.name[0]', timeout: 50ms}\n",
 			"s.yaml:4: step one: waiting for Widget w: not within 50ms: metadata.name[0] leads nowhere: ",
+		},
+		"Set": {
+			"it should not be", head + "  apply: sample.yaml\n  wait: {field: spec.size, exists: false, timeout: 50ms}\n",
+			"s.yaml:4: step one: waiting for Widget w: not within 50ms: spec.size is set, and should not be",
+		},
+		"Count": {
+			"it is the wrong one", head + "  apply: sample.yaml\n  wait: {kind: Widget, count: 2, timeout: 50ms}\n",
+			"s.yaml:4: step one: waiting for Widget: not within 50ms: there are 1, and should be 2",
+		},
+		"Reason": {
+			"the condition has another one", head + "  patch: {apiVersion: example.com/v1, kind: Widget, name: w, " +
+				"subresource: status, merge: {status: {conditions: [" + ready + "}]}}}\n" +
+				"  wait: {condition: Ready, reason: Done, timeout: 50ms}\n",
+			"s.yaml:4: step one: waiting for Widget w: not within 50ms: condition Ready has the reason R, and should have Done",
 		},
 		"Refused": {
 			"the server says why", head + "  apply: {apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {x: 1}}\n",
@@ -195,6 +209,9 @@ func TestDoErrors(t *testing.T) {
 			t.Parallel()
 			k := testkit.New(t)
 			s := read(t, files{"s.yaml": tt.text})
+			if name == "Reason" {
+				k.Apply(newWidget(k))
+			}
 			err := s.Steps[0].Do(t.Context(), k.Client, k.Namespace)
 			if err == nil || !strings.HasPrefix(err.Error(), filepath.Dir(s.File)+"/"+tt.want) {
 				t.Errorf("got %v, want %q, because %s", err, tt.want, tt.reason)

@@ -16,7 +16,14 @@
 //
 // Each of crds, setup and apply takes a file, an object, a folder, or a list of these. Paths are relative to the
 // scenario's folder. A kind needs an apiVersion only if it is neither one of the scenario's objects nor a kind of
-// Kubernetes itself. Each run has one namespace. Objects are created in it, even if they name another one.
+// Kubernetes itself.
+//
+// Each run has a namespace of its own, and further ones that the scenario names:
+//
+//	namespaces: [team-a]              # {namespace} and {namespace:team-a} stand for the real names
+//
+// An object or a target is in the further namespace that it names, or else in that of its step, or else in the first one.
+// The field never lists states, in the form of wait, that must not exist at any time.
 //
 // The package has no knowledge of operators, faults and verdicts, and it starts no cluster.
 package scenario

@@ -5,17 +5,23 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 
 	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// ReadCRDs reads CustomResourceDefinitions from a file, or from the files of a folder, outside of a scenario. The error
-// holds an [*Error] for each mistake, or reports that there is no such file.
+// ReadCRDs reads CustomResourceDefinitions from a file, or from the files of a folder, outside of a scenario. It ignores
+// other objects beside them, as in the output of helm template. The error holds an [*Error] for each mistake, or reports
+// that there is no such file.
 func ReadCRDs(path string) ([]*unstructured.Unstructured, error) {
 	r, all, err := readManifests(path)
 	if err != nil {
 		return nil, err
+	}
+	isOther := func(o located) bool { return o.content.GetKind() != crdKind }
+	if slices.ContainsFunc(all, func(o located) bool { return !isOther(o) }) {
+		all = slices.DeleteFunc(all, isOther)
 	}
 	crds := r.define(all, "give a file that holds one")
 	for _, o := range all {

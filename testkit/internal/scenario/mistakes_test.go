@@ -42,7 +42,8 @@ func TestMistakes(t *testing.T) {
 		"List": {
 			reason: "the file has the steps only",
 			text:   "- name: one\n",
-			want:   []string{"s.yaml:1: the scenario is a list, and has to be a mapping: its fields are crds, setup and steps"},
+			want: []string{"s.yaml:1: the scenario is a list, and has to be a mapping: " +
+				"its fields are namespaces, crds, setup, steps and never"},
 		},
 		"TwoDocuments": {
 			reason: "one file is one scenario",
@@ -63,23 +64,76 @@ func TestMistakes(t *testing.T) {
 		},
 		"UnknownField": {
 			reason: "a typing error must not be ignored silently",
-			text:   "stpes: []\nsteps:\n- name: one\n  aplly: a\n  delete: {kind: Pod, name: p, namespace: x}\n",
+			text:   "stpes: []\nsteps:\n- name: one\n  aplly: a\n  delete: {kind: Pod, name: p, nmespace: x}\n",
 			want: []string{
-				`s.yaml:1: unknown field "stpes" in the scenario: its fields are crds, setup and steps`,
+				`s.yaml:1: unknown field "stpes" in the scenario: its fields are namespaces, crds, setup, steps and never`,
 			},
 		},
 		"UnknownFieldOfAStep": {
 			reason: "each one is reported",
-			text:   step("  aplly: a\n- name: two\n  delete: {kind: Pod, name: p, namespace: x}\n"),
+			text:   step("  aplly: a\n- name: two\n  delete: {kind: Pod, name: p, nmespace: x}\n"),
 			want: []string{
-				`s.yaml:3: unknown field "aplly" in steps[0]: its fields are name, apply, patch, delete and wait`,
-				`s.yaml:5: unknown field "namespace" in delete: its fields are apiVersion, kind and name`,
+				`s.yaml:3: unknown field "aplly" in steps[0]: its fields are name, namespace, apply, patch, delete and wait`,
+				`s.yaml:5: unknown field "nmespace" in delete: its fields are apiVersion, kind, namespace and name`,
 			},
 		},
 		"Never": {
 			reason: "it must not be considered checked",
-			text:   nothing + "never: [two primaries]\n",
-			want:   []string{`s.yaml:4: unknown field "never" in the scenario: its fields are crds, setup and steps`},
+			text: nothing + "never:\n- two primaries\n- {kind: Pod, name: p, exists: false}\n- {kind: Pod, labels: {a: b}}\n" +
+				"- {kind: Pod, count: 2, labels: {a: 1}}\n- {count: 2}\n",
+			want: []string{
+				"s.yaml:5: never is a text, and has to be a mapping: its fields are apiVersion, kind, namespace, name, " +
+					"condition, reason, field, value, exists, count and labels",
+				"s.yaml:6: never has exists: false, which is so before the first step: write exists: true, or a field",
+				"s.yaml:7: never has no name: add it, so that one object is meant",
+				"s.yaml:7: never has a label and no count: add the count, for example count: 1",
+				"s.yaml:7: never says nothing about the object: add one of condition, field, exists and count",
+				"s.yaml:8: label a is a number, and has to be a text: put it in quotes",
+				"s.yaml:9: never has no kind: add it, so that it is known what to count",
+			},
+		},
+		"Neverish": {
+			reason: "the dash is missing",
+			text:   nothing + "never: {kind: Pod, name: p, exists: true}\n",
+			want:   []string{"s.yaml:4: never is a mapping, and has to be a list: put a - in front of each state"},
+		},
+		"FurtherNamespaces": {
+			reason: "they are called after the namespace of the run",
+			text: "namespaces: [team-a, Team_B, a-name-that-is-long, team-a, 1]\nsteps:\n- name: one\n  namespace: team-b\n" +
+				"  apply: {apiVersion: v1, kind: Pod, metadata: {name: 'p-{namespace:team-c}', namespace: team-a}}\n" +
+				"  wait: {namespace: team-d, exists: true}\n",
+			want: []string{
+				"s.yaml:1: namespace Team_B: its name begins with that of the run: write at most 13 lower-case letters, " +
+					"digits and hyphens",
+				"s.yaml:1: namespace a-name-that-is-long: its name begins with that of the run: write at most 13 lower-case " +
+					"letters, digits and hyphens",
+				"s.yaml:1: namespace team-a is there twice: remove one of the two",
+				"s.yaml:1: namespaces[4] is a number, and has to be a text: put it in quotes",
+				"s.yaml:5: the scenario has no namespace team-c: write namespaces: [team-c] into it, or correct {namespace:team-c}",
+				"s.yaml:4: the scenario has no namespace team-b: write namespaces: [team-b] into it, or correct the name",
+				"s.yaml:6: the scenario has no namespace team-d: write namespaces: [team-d] into it, or correct the name",
+			},
+		},
+		"FurtherNamespace": {
+			reason: "several are possible",
+			text:   "namespaces: team-a\n" + nothing,
+			want:   []string{"s.yaml:1: namespaces is a text, and has to be a list: write for example namespaces: [team-a]"},
+		},
+		"Expectations": {
+			reason: "each field belongs to one expectation",
+			text: "steps:\n- name: a\n  apply: p.yaml\n  wait:\n  - {reason: R}\n  - {condition: Ready, reason: 1}\n" +
+				"  - {field: a, value: 1, exists: true}\n  - {kind: Pod, count: x}\n  - {kind: Pod, name: p, count: 1}\n" +
+				"  - {kind: Pod, count: 1, labels: a=b}\n",
+			files: files{"p.yaml": pod},
+			want: []string{
+				"s.yaml:5: wait has a reason and no condition: add the condition, for example condition: Ready=False",
+				"s.yaml:5: wait says nothing about the object: add one of condition, field, exists and count",
+				"s.yaml:6: reason is a number, and has to be a text: put it in quotes",
+				"s.yaml:7: wait has value and exists: remove one of the two",
+				"s.yaml:8: count is x, and has to be a number of objects: write it like 3",
+				"s.yaml:9: wait has a count and a name: remove the name, or write exists instead of count",
+				"s.yaml:10: labels is a text, and has to be a mapping: write it like labels: {app: web}",
+			},
 		},
 		"Twice": {
 			reason: "YAML forbids it, and one of the two would have no effect",
@@ -108,7 +162,7 @@ func TestMistakes(t *testing.T) {
 			reason: "it looks like a shell command",
 			text:   "steps:\n- kubectl apply\n",
 			want: []string{"s.yaml:2: steps[0] is a text, and has to be a mapping: " +
-				"its fields are name, apply, patch, delete and wait"},
+				"its fields are name, namespace, apply, patch, delete and wait"},
 		},
 		"Names": {
 			reason: "reports identify steps by their names",
@@ -207,7 +261,7 @@ func TestMistakes(t *testing.T) {
 				"c.yaml": "apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\n  namespace: b\n",
 			},
 			want: []string{"c.yaml:5: the Pod is in namespace b, and another object is in a: " +
-				"each run has one namespace, so give all objects the same or none"},
+				"write namespaces: [b] into the scenario, or give all objects the same or none"},
 		},
 		"Targets": {
 			reason: "the step has to be about one object",
@@ -223,7 +277,7 @@ func TestMistakes(t *testing.T) {
 				"s.yaml:6: kind Gadget is neither one of the scenario's crds and objects, nor one of Kubernetes itself: " +
 					"correct it, or add apiVersion",
 				"s.yaml:8: apiVersion a/b/c has more than one slash: write it like apps/v1",
-				"s.yaml:10: delete is a text, and has to be a mapping: its fields are apiVersion, kind and name",
+				"s.yaml:10: delete is a text, and has to be a mapping: its fields are apiVersion, kind, namespace and name",
 				"s.yaml:14: kind Widget is both in example.com/v1 and in other/v1: add apiVersion",
 				"s.yaml:16: name is empty, and has to be a text: write one",
 				"s.yaml:16: kind is empty, and has to be a text: write one",
@@ -241,7 +295,8 @@ func TestMistakes(t *testing.T) {
 				"s.yaml:7: merge is a number, and has to say what is to change: write for example merge: {spec: {replicas: 3}}",
 				"s.yaml:9: subresource is exec, and can only be status: correct it, or leave it out",
 				"s.yaml:9: this cannot be expressed in JSON (json: unsupported value: +Inf): give another value",
-				"s.yaml:11: patch is a list, and has to be a mapping: its fields are apiVersion, kind, name, merge and subresource",
+				"s.yaml:11: patch is a list, and has to be a mapping: " +
+					"its fields are apiVersion, kind, namespace, name, merge and subresource",
 			},
 		},
 		"Waits": {
@@ -256,19 +311,19 @@ func TestMistakes(t *testing.T) {
 			want: []string{
 				"s.yaml:5: wait has no kind: add it, so that one object is meant",
 				"s.yaml:5: wait has no name: add it, so that one object is meant",
-				"s.yaml:6: wait does not say for what: add one of condition, field and exists",
+				"s.yaml:6: wait says nothing about the object: add one of condition, field, exists and count",
 				"s.yaml:7: wait has condition and exists: write a list with a wait for each",
 				`s.yaml:8: condition Ready has the status "maybe", which no condition can have: write True, False or Unknown`,
 				"s.yaml:9: wait has a value and no field: add the field, for example field: status.phase",
-				"s.yaml:9: wait does not say for what: add one of condition, field and exists",
+				"s.yaml:9: wait says nothing about the object: add one of condition, field, exists and count",
 				"s.yaml:10: field a[ is no path (unterminated array): write it like status.replicas or status.list[0].name",
 				"s.yaml:11: exists is a number, and has to be true or false: write one of the two",
 				"s.yaml:12: timeout is 30, and has to be a positive duration: write it like 30s or 2m",
 				"s.yaml:13: timeout is -1s, and has to be a positive duration: write it like 30s or 2m",
 				"s.yaml:14: this cannot be expressed in JSON (json: unsupported value: NaN): give another value",
 				"s.yaml:15: field is a number, and has to be a text: put it in quotes",
-				"s.yaml:16: wait is a text, and has to be a mapping: its fields are " +
-					"apiVersion, kind, name, condition, field, value, exists and timeout",
+				"s.yaml:16: wait is a text, and has to be a mapping: its fields are apiVersion, kind, namespace, name, " +
+					"condition, reason, field, value, exists, count, labels and timeout",
 			},
 		},
 	}

@@ -11,6 +11,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/homeostat-dev/homeostat/testkit/internal/runname"
 )
 
 // Read reads a scenario and the files that it names. Steps may use the kinds of the given CustomResourceDefinitions,
@@ -63,17 +65,20 @@ func (r *reader) read() {
 		return
 	}
 	root := r.roots[0]
-	fields, ok := r.mapping(root, "the scenario", "crds", "setup", "steps")
+	fields, ok := r.mapping(root, "the scenario", "namespaces", "crds", "setup", "steps", "never")
 	if !ok {
 		return
 	}
+	r.scenario.Namespaces = r.furtherNamespaces(fields["namespaces"])
+	r.checkPlaceholders(r.document, root)
 	r.scenario.CRDs = r.definitions(fields["crds"])
-	r.scenario.Setup = r.namespaced(fields["setup"], "setup")
+	r.scenario.Setup = r.namespaced(fields["setup"], "setup", "")
 	if fields["steps"] == nil {
 		r.fail(root, "the scenario has no steps: add at least one under steps")
 		return
 	}
 	r.steps(fields["steps"])
+	r.scenario.Never = r.never(fields["never"])
 }
 
 // mapping returns the fields of a mapping. The argument what is its name in a sentence.
@@ -142,8 +147,8 @@ func (r *reader) define(all []located, fix string) []*unstructured.Unstructured 
 	return objects
 }
 
-// namespaced reads objects that are created in the run's namespace.
-func (r *reader) namespaced(node *yaml.Node, field string) []*unstructured.Unstructured {
+// namespaced reads objects that are created in this namespace of the run, unless they name another one.
+func (r *reader) namespaced(node *yaml.Node, field, namespace string) []*unstructured.Unstructured {
 	var objects []*unstructured.Unstructured
 	for _, o := range r.objects(node, field) {
 		if o.content.GetKind() == crdKind {
@@ -152,6 +157,7 @@ func (r *reader) namespaced(node *yaml.Node, field string) []*unstructured.Unstr
 			continue
 		}
 		r.kinds.add(o.content.GroupVersionKind())
+		r.inNamespace(o.content, namespace)
 		r.scenario.origin[o.content] = o
 		objects = append(objects, o.content)
 	}
@@ -254,6 +260,7 @@ func (r *reader) manifest(node *yaml.Node, name, path string) []located {
 	}
 	var all []located
 	for _, root := range doc.roots {
+		r.checkPlaceholders(doc, root)
 		if o, ok := r.object(doc, root); ok {
 			all = append(all, o)
 		}
@@ -288,15 +295,21 @@ func (r *reader) object(doc *document, node *yaml.Node) (located, bool) {
 	case u.GetName() == "":
 		return fail(node, "the %s has no name: add metadata.name, the same in each run", u.GetKind())
 	}
-	if ns := find(node, "metadata", "namespace"); ns != nil && !r.anywhere {
+	if ns := find(node, "metadata", "namespace"); ns != nil && !r.anywhere && !r.isOwn(ns.Value) {
 		if r.namespace == nil {
 			r.namespace = ns
 		} else if r.namespace.Value != ns.Value {
-			return fail(ns, "the %s is in namespace %s, and another object is in %s: each run has one namespace, "+
-				"so give all objects the same or none", u.GetKind(), ns.Value, r.namespace.Value)
+			return fail(ns, "the %s is in namespace %s, and another object is in %s: "+
+				"write namespaces: [%[2]s] into the scenario, or give all objects the same or none",
+				u.GetKind(), ns.Value, r.namespace.Value)
 		}
 	}
 	return located{content: u, doc: doc, node: node}, true
+}
+
+// isOwn reports whether an object names a namespace that the run has.
+func (r *reader) isOwn(namespace string) bool {
+	return slices.Contains(r.scenario.Namespaces, namespace) || runname.Expand(namespace, "") != namespace
 }
 
 // find follows keys through mappings. It returns nil if one is absent.

@@ -14,14 +14,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/homeostat-dev/homeostat/testkit/internal/manifest"
+	"github.com/homeostat-dev/homeostat/testkit/internal/runname"
 )
 
 // goneTimeout bounds the wait for a deletion in a rehearsal. No operator is running that would remove a finalizer.
 const goneTimeout = 3 * time.Second
 
 // Rehearse executes the scenario without an operator and without waits, to find objects that the API server does not
-// know or rejects. The error is an [*Error] with the line. The namespace is not usable afterwards.
-func (s *Scenario) Rehearse(ctx context.Context, c client.Client, namespace string) error {
+// know or rejects. The error is an [*Error] with the line. The namespace is not usable afterwards. Further namespaces and
+// cluster-scoped objects of the steps are deleted.
+func (s *Scenario) Rehearse(ctx context.Context, c client.Client, namespace string) (err error) {
+	defer func() { err = errors.Join(err, s.cleanUp(context.WithoutCancel(ctx), c, namespace)) }()
+	if err := s.createNamespaces(ctx, c, namespace); err != nil {
+		return fmt.Errorf("rehearsing %s: %w", s.File, err)
+	}
 	for _, object := range s.Setup {
 		if err := s.rehearseApply(ctx, c, namespace, object); err != nil {
 			return err
@@ -30,12 +36,13 @@ func (s *Scenario) Rehearse(ctx context.Context, c client.Client, namespace stri
 	for i := range s.Steps {
 		step := &s.Steps[i]
 		for _, object := range step.Apply {
+			if u := object.DeepCopy(); localize(c, u, namespace) == nil && u.GetNamespace() == "" &&
+				!strings.Contains(u.GetName(), namespace) {
+				return s.errorAt(object, "metadata.name", "%s %s is cluster-scoped, and all runs would share it: "+
+					"call it %[2]s-{namespace}, or move it to setup", u.GetKind(), u.GetName())
+			}
 			if err := s.rehearseApply(ctx, c, namespace, object); err != nil {
 				return err
-			}
-			if u := object.DeepCopy(); setNamespace(c, u, namespace) == nil && u.GetNamespace() == "" {
-				return s.errorAt(object, "", "%s %s belongs to no namespace, and each run has only a namespace of its own: "+
-					"move it to setup, if the operator is not about it", u.GetKind(), u.GetName())
 			}
 		}
 		for _, w := range step.Waits {
@@ -55,7 +62,7 @@ func (s *Scenario) rehearseApply(
 ) error {
 	u := object.DeepCopy()
 	unstructured.RemoveNestedField(u.Object, "status")
-	err := setNamespace(c, u, namespace)
+	err := localize(c, u, namespace)
 	if meta.IsNoMatchError(err) {
 		return s.errorAt(object, "kind", "the API server knows no %s in %s: correct it, or add its CustomResourceDefinition",
 			u.GetKind(), u.GetAPIVersion())
@@ -71,6 +78,29 @@ func (s *Scenario) rehearseApply(
 		return fmt.Errorf("rehearsing %s: %w", s.File, err)
 	}
 	return nil
+}
+
+// cleanUp deletes what the rehearsal has created outside of its namespace. No operator is running that would remove a
+// finalizer.
+func (s *Scenario) cleanUp(ctx context.Context, c client.Client, namespace string) error {
+	var errs []error
+	for i := range s.Steps {
+		for _, object := range s.Steps[i].Apply {
+			u := object.DeepCopy()
+			if localize(c, u, namespace) != nil || u.GetNamespace() != "" || !strings.Contains(u.GetName(), namespace) {
+				continue
+			}
+			errs = append(errs, Remove(ctx, c, u))
+		}
+	}
+	for _, name := range s.Namespaces {
+		u := &unstructured.Unstructured{}
+		u.SetAPIVersion("v1")
+		u.SetKind("Namespace")
+		u.SetName(runname.Further(namespace, name))
+		errs = append(errs, Remove(ctx, c, u))
+	}
+	return errors.Join(errs...)
 }
 
 // errorAt returns an error about a field of an object, at the position where it was read.

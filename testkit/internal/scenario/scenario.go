@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +18,8 @@ const DefaultTimeout = 30 * time.Second
 type Scenario struct {
 	// File is its path, as given to Read.
 	File string
+	// Namespaces are the names of further namespaces, without the name of the run's first namespace.
+	Namespaces []string
 	// CRDs are the CustomResourceDefinitions that have to be installed before anything else. They are cluster-scoped, so
 	// installing them is not part of a run.
 	CRDs []*unstructured.Unstructured
@@ -24,6 +27,8 @@ type Scenario struct {
 	Setup []*unstructured.Unstructured
 	// Steps are executed in order. There is at least one.
 	Steps []Step
+	// Never lists states that must never exist.
+	Never []Wait
 
 	origin map[*unstructured.Unstructured]located // of the objects of Setup and Steps
 }
@@ -34,6 +39,8 @@ type Step struct {
 	Name string
 	// Position is the first line of the step.
 	Position Position
+	// Namespace is the further namespace of the objects that name none. Empty means the first namespace.
+	Namespace string
 	// Apply lists objects that are created or updated, as by `kubectl apply --server-side`.
 	Apply []*unstructured.Unstructured
 	// Patch changes an object that exists.
@@ -44,18 +51,28 @@ type Step struct {
 	Waits []Wait
 }
 
-// A Target names an object in the run's namespace, or a cluster-scoped one.
+// A Target names an object in a namespace of the run, or a cluster-scoped one.
 type Target struct {
 	Kind schema.GroupVersionKind
+	// Namespace is the name of a further namespace, or empty.
+	Namespace string
+	// Name may contain placeholders.
 	Name string
 }
 
 // String returns for example "Deployment web".
-func (t Target) String() string { return t.Kind.Kind + " " + t.Name }
+func (t Target) String() string {
+	name := t.Name
+	if t.Namespace != "" {
+		name = t.Namespace + "/" + name
+	}
+	return strings.TrimSpace(t.Kind.Kind + " " + name)
+}
 
 func (t Target) object() *unstructured.Unstructured {
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(t.Kind)
+	u.SetNamespace(further(t.Namespace))
 	u.SetName(t.Name)
 	return u
 }
@@ -69,7 +86,8 @@ type Patch struct {
 	Merge       map[string]any
 }
 
-// A Wait is an expectation of an object's state. Exactly one of Condition, Field and Exists is set.
+// A Wait is an expectation of an object's state, or of the number of objects. Exactly one of Condition, Field, Exists and
+// Count is set, or Field and Exists.
 type Wait struct {
 	Target
 
@@ -78,13 +96,18 @@ type Wait struct {
 	// Condition is the type of a condition that has to have this status for the current generation of the object's spec.
 	Condition string
 	Status    metav1.ConditionStatus
+	// Reason is the reason that the condition has to have, or empty.
+	Reason string
 	// Field is a JSONPath of kubectl into the object. The field has to equal Value, or only has to exist if HasValue is
-	// false.
+	// false. With Exists it has to be absent or to exist.
 	Field    string
 	Value    any
 	HasValue bool
-	// Exists is the expected existence of the object.
+	// Exists is the expected existence of the object, or of the field.
 	Exists *bool
+	// Count is the expected number of objects of this kind in the namespace with these labels.
+	Count  *int
+	Labels map[string]string
 	// Timeout bounds the wait.
 	Timeout time.Duration
 

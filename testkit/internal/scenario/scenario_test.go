@@ -37,6 +37,31 @@ func (f files) write(t *testing.T) string {
 	return dir
 }
 
+// The output of helm template has the CustomResourceDefinition among other objects.
+func TestReadCRDsBesideOthers(t *testing.T) {
+	t.Parallel()
+	chart := files{"chart.yaml": inline + "\n---" + widgetCRD + "---\n" + inline + "\n"}.write(t)
+	crds, err := scenario.ReadCRDs(chart)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(crds) != 1 || crds[0].GetName() != "widgets.example.com" {
+		t.Errorf("read %v, want the definition of widgets", crds)
+	}
+}
+
+func TestTarget(t *testing.T) {
+	t.Parallel()
+	target := scenario.Target{Kind: schema.GroupVersionKind{Kind: "ConfigMap"}, Name: "roots"}
+	if got := target.String(); got != "ConfigMap roots" {
+		t.Errorf("in the first namespace: %q", got)
+	}
+	target.Namespace = "team-a"
+	if got := target.String(); got != "ConfigMap team-a/roots" {
+		t.Errorf("in a further namespace: %q", got)
+	}
+}
+
 const (
 	widgetCRD = `
 apiVersion: apiextensions.k8s.io/v1
@@ -110,7 +135,6 @@ func TestRead(t *testing.T) {
 	sample.SetAPIVersion("example.com/v1")
 	sample.Object["spec"] = map[string]any{"size": int64(1)}
 	secret := object("Secret", "b")
-	secret.SetNamespace("elsewhere")
 	w := scenario.Target{Kind: schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Widget"}, Name: "w"}
 	at := func(line int) scenario.Position { return scenario.Position{File: file, Line: line} }
 	want := &scenario.Scenario{

@@ -3,12 +3,11 @@ package scenario
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"go.yaml.in/yaml/v3"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/util/jsonpath"
+
+	"github.com/homeostat-dev/homeostat/testkit/internal/runname"
 )
 
 const actions = "apply, patch and delete"
@@ -33,19 +32,20 @@ func (r *reader) steps(node *yaml.Node) {
 	lines := map[string]int{}
 	for i, child := range list.Content {
 		what := fmt.Sprintf("steps[%d]", i)
-		fields, ok := r.mapping(child, what, "name", "apply", "patch", "delete", "wait")
+		fields, ok := r.mapping(child, what, "name", "namespace", "apply", "patch", "delete", "wait")
 		if !ok {
 			continue
 		}
 		step := Step{Position: Position{r.file, child.Line}, Name: r.stepName(child, what, fields["name"], lines)}
-		step.Apply = r.namespaced(fields["apply"], "apply")
+		step.Namespace = r.furtherNamespace(fields["namespace"])
+		step.Apply = r.namespaced(fields["apply"], "apply", step.Namespace)
 		steps = append(steps, openStep{child, fields, step})
 	}
 	for _, s := range steps {
 		r.action(s.node, s.fields, &s.step)
 		wait, subject := s.fields["wait"], s.step.subject()
 		if wait != nil && (subject != nil || s.step.Apply != nil) { // otherwise the missing subject has to be corrected first
-			s.step.Waits = r.waits(wait, subject)
+			s.step.Waits = r.waits(wait, subject, s.step.Namespace)
 		}
 		r.scenario.Steps = append(r.scenario.Steps, s.step)
 	}
@@ -85,10 +85,10 @@ func (r *reader) action(node *yaml.Node, fields map[string]*yaml.Node, step *Ste
 	case len(there) > 1:
 		r.fail(node, "step %s has %s: make a step of each", step.Name, enumerate(there))
 	case there[0] == "patch":
-		step.Patch = r.patch(fields["patch"])
+		step.Patch = r.patch(fields["patch"], step.Namespace)
 	case there[0] == "delete":
-		if fields, ok := r.mapping(fields["delete"], "delete", "apiVersion", "kind", "name"); ok {
-			target := r.target(node, "delete", fields)
+		if fields, ok := r.mapping(fields["delete"], "delete", "apiVersion", "kind", "namespace", "name"); ok {
+			target := r.target(node, "delete", fields, step.Namespace)
 			step.Delete = &target
 		}
 	}
@@ -98,7 +98,10 @@ func (r *reader) action(node *yaml.Node, fields map[string]*yaml.Node, step *Ste
 func (s *Step) subject() *Target {
 	switch {
 	case len(s.Apply) == 1:
-		return &Target{Kind: s.Apply[0].GroupVersionKind(), Name: s.Apply[0].GetName()}
+		return &Target{
+			Kind: s.Apply[0].GroupVersionKind(), Namespace: strings.Join(runname.Mentioned(s.Apply[0].GetNamespace()), ""),
+			Name: s.Apply[0].GetName(),
+		}
 	case s.Patch != nil:
 		return &s.Patch.Target
 	default:
@@ -106,12 +109,12 @@ func (s *Step) subject() *Target {
 	}
 }
 
-func (r *reader) patch(node *yaml.Node) *Patch {
-	fields, ok := r.mapping(node, "patch", "apiVersion", "kind", "name", "merge", "subresource")
+func (r *reader) patch(node *yaml.Node, namespace string) *Patch {
+	fields, ok := r.mapping(node, "patch", "apiVersion", "kind", "namespace", "name", "merge", "subresource")
 	if !ok {
 		return nil
 	}
-	p := &Patch{Target: r.target(node, "patch", fields)}
+	p := &Patch{Target: r.target(node, "patch", fields, namespace)}
 	if sub := fields["subresource"]; sub != nil {
 		if p.Subresource = r.text(sub, "subresource"); p.Subresource != "" && p.Subresource != "status" {
 			r.fail(sub, "subresource is %s, and can only be status: correct it, or leave it out", p.Subresource)
@@ -136,16 +139,36 @@ func (r *reader) patch(node *yaml.Node) *Patch {
 	return p
 }
 
-// target reads the reference to an object. The argument where names the field in errors.
-func (r *reader) target(node *yaml.Node, where string, fields map[string]*yaml.Node) Target {
-	var t Target
+// target reads the reference to an object, which is in the given namespace unless it names another one. The argument where
+// names the field in errors.
+func (r *reader) target(node *yaml.Node, where string, fields map[string]*yaml.Node, namespace string) Target {
 	for _, field := range []string{"kind", "name"} {
 		if fields[field] == nil {
 			r.fail(node, "%s has no %s: add it, so that one object is meant", where, field)
 		}
 	}
-	if name := fields["name"]; name != nil {
-		t.Name = r.text(name, "name")
+	name := ""
+	if fields["name"] != nil {
+		name = r.text(fields["name"], "name")
+	}
+	t := r.kindIn(fields, namespace)
+	t.Name = name
+	return t
+}
+
+// kindOnly reads the reference to the objects of a kind.
+func (r *reader) kindOnly(node *yaml.Node, where string, fields map[string]*yaml.Node, namespace string) Target {
+	if fields["kind"] == nil {
+		r.fail(node, "%s has no kind: add it, so that it is known what to count", where)
+	}
+	return r.kindIn(fields, namespace)
+}
+
+// kindIn reads a kind and a namespace.
+func (r *reader) kindIn(fields map[string]*yaml.Node, namespace string) Target {
+	t := Target{Namespace: namespace}
+	if fields["namespace"] != nil {
+		t.Namespace = r.furtherNamespace(fields["namespace"])
 	}
 	if fields["kind"] == nil {
 		return t
@@ -168,109 +191,4 @@ func (r *reader) target(node *yaml.Node, where string, fields map[string]*yaml.N
 	}
 	t.Kind = gv.WithKind(kind)
 	return t
-}
-
-// waits reads one wait or a list of them.
-func (r *reader) waits(node *yaml.Node, subject *Target) []Wait {
-	list := []*yaml.Node{node}
-	if target := deref(node); target.Kind == yaml.SequenceNode {
-		list = target.Content
-	}
-	waits := make([]Wait, 0, len(list))
-	for _, child := range list {
-		waits = append(waits, r.wait(child, subject))
-	}
-	return waits
-}
-
-func (r *reader) wait(node *yaml.Node, subject *Target) Wait {
-	w := Wait{Position: Position{r.file, node.Line}, Timeout: DefaultTimeout}
-	fields, ok := r.mapping(node, "wait",
-		"apiVersion", "kind", "name", "condition", "field", "value", "exists", "timeout")
-	if !ok {
-		return w
-	}
-	if fields["kind"] == nil && fields["name"] == nil && subject != nil {
-		w.Target = *subject
-	} else {
-		w.Target = r.target(node, "wait", fields)
-	}
-	if timeout := fields["timeout"]; timeout != nil {
-		w.Timeout = r.timeout(timeout)
-	}
-	r.expectation(node, fields, &w)
-	return w
-}
-
-func (r *reader) timeout(node *yaml.Node) time.Duration {
-	timeout, err := time.ParseDuration(deref(node).Value)
-	if err != nil || timeout <= 0 {
-		r.fail(node, "timeout is %s, and has to be a positive duration: write it like 30s or 2m", deref(node).Value)
-	}
-	return timeout
-}
-
-// expectation reads the expectation of a wait.
-func (r *reader) expectation(node *yaml.Node, fields map[string]*yaml.Node, w *Wait) {
-	var there []string
-	for _, kind := range []string{"condition", "field", "exists"} {
-		if fields[kind] != nil {
-			there = append(there, kind)
-		}
-	}
-	if value := fields["value"]; value != nil && fields["field"] == nil {
-		r.fail(value, "wait has a value and no field: add the field, for example field: status.phase")
-	}
-	switch {
-	case len(there) == 0:
-		r.fail(node, "wait does not say for what: add one of condition, field and exists")
-	case len(there) > 1:
-		r.fail(node, "wait has %s: write a list with a wait for each", enumerate(there))
-	case there[0] == "condition":
-		r.condition(fields["condition"], w)
-	case there[0] == "field":
-		r.path(fields, w)
-	case deref(fields["exists"]).ShortTag() != boolTag:
-		r.fail(fields["exists"], "exists is %s, and has to be true or false: write one of the two",
-			describe(fields["exists"]))
-	default:
-		w.Exists = new(strings.EqualFold(deref(fields["exists"]).Value, "true"))
-	}
-}
-
-func (r *reader) condition(node *yaml.Node, w *Wait) {
-	text := r.text(node, "condition")
-	kind, status, found := strings.Cut(text, "=")
-	w.Condition = kind
-	w.Status = metav1.ConditionTrue
-	if !found {
-		return
-	}
-	w.Status = metav1.ConditionStatus(status)
-	switch w.Status {
-	case metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown:
-	default:
-		r.fail(node, "condition %s has the status %q, which no condition can have: write True, False or Unknown",
-			kind, status)
-	}
-}
-
-func (r *reader) path(fields map[string]*yaml.Node, w *Wait) {
-	w.Field = r.text(fields["field"], "field")
-	if w.Field == "" {
-		return
-	}
-	w.path = jsonpath.New("field").AllowMissingKeys(true)
-	expression := strings.TrimPrefix(strings.TrimSuffix(strings.TrimPrefix(w.Field, "{"), "}"), ".")
-	if err := w.path.Parse("{." + expression + "}"); err != nil {
-		r.fail(fields["field"], "field %s is no path (%v): write it like status.replicas or status.list[0].name",
-			w.Field, err)
-	}
-	if value := fields["value"]; value != nil {
-		w.HasValue = true
-		var err error
-		if w.Value, err = r.value(value); err != nil {
-			r.errs = append(r.errs, err)
-		}
-	}
 }

@@ -86,14 +86,23 @@ func (r Root) Dir(key string) Dir { return Dir{root: r, key: key} }
 // At returns the directory at this path, as returned by Dir.Dir.
 func At(dir string) Dir { return Dir{root: Root(filepath.Dir(dir)), key: filepath.Base(dir)} }
 
-// RemoveStale cleans up all directories of killed processes. Failures are left to the next call.
-func (r Root) RemoveStale() {
+// Keys returns the keys of the directories that exist.
+func (r Root) Keys() []string {
 	locks, err := filepath.Glob(filepath.Join(string(r), "*.lock"))
 	if err != nil {
-		return
+		return nil
 	}
+	var keys []string
 	for _, lock := range locks {
-		p := r.Dir(strings.TrimSuffix(filepath.Base(lock), ".lock"))
+		keys = append(keys, strings.TrimSuffix(filepath.Base(lock), ".lock"))
+	}
+	return keys
+}
+
+// RemoveStale cleans up all directories of killed processes. Failures are left to the next call.
+func (r Root) RemoveStale() {
+	for _, key := range r.Keys() {
+		p := r.Dir(key)
 		if p.inUse() {
 			continue
 		}

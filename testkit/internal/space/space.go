@@ -14,6 +14,8 @@ import (
 
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/homeostat-dev/homeostat/testkit/internal/external"
 )
 
 // ErrFailed is returned by functions that have reported a failure with [Space.Fail] already.
@@ -37,6 +39,9 @@ type Space struct {
 	Client client.WithWatch
 	// Handle is for the opener's own use.
 	Handle any
+	// AddExternal receives each HTTP service that the operator uses beside the API server. It is set before the space is
+	// opened.
+	AddExternal func(*external.Service)
 
 	ctx    context.Context //nolint:containedctx // it ends with the run, not with a call
 	cancel context.CancelFunc

@@ -6,11 +6,13 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/homeostat-dev/homeostat/testkit/internal/history"
+	"github.com/homeostat-dev/homeostat/testkit/internal/instant"
 )
 
 // NameMap maps the generated names of one run to names that are equal in all runs.
@@ -20,19 +22,20 @@ type NameMap struct {
 	generated map[string]string // generated names, for example "web-x7k2p" -> "web-~1"
 	chosen    map[string]string // values chosen by the cluster, for example "node-1" -> "$NODE"
 	longest   []string          // generated names, longest first, because one may contain another
+	now       time.Time         // times near it are replaced, unless it is zero
 }
 
 // GeneratedNames holds the prefixes of names that an operator generates, by kind, for example "jobs.batch": "backup-".
 type GeneratedNames map[string][]string
 
-// Prefix returns the fixed part of a name, if the rest is generated.
-func (g GeneratedNames) Prefix(kind, name string) (string, bool) {
+// Prefix returns the fixed part of a name, if the rest is generated: it was added before, or begins with a time near now.
+func (g GeneratedNames) Prefix(kind, name string, now time.Time) (string, bool) {
 	for _, prefix := range g[kind] {
 		if strings.HasPrefix(name, prefix) && name != prefix {
 			return prefix, true
 		}
 	}
-	return "", false
+	return instant.Prefix(name, now)
 }
 
 // AddDifferences compares two states that should be equal, and stores the prefixes of names that only one of them has. The
@@ -75,10 +78,12 @@ func keysOnlyIn(a, b State) []string {
 	return keys
 }
 
-// NewNameMap derives the names of a run from its history.
-func NewNameMap(namespace string, changes []history.Change, prefixes GeneratedNames) *NameMap {
+// NewNameMap derives the names of a run from its history. Times near now in names and values count as generated, in all
+// forms of package instant. With the zero time, only values in RFC 3339 do. One exploration has one now, so that a value
+// is treated in all runs alike.
+func NewNameMap(namespace string, changes []history.Change, prefixes GeneratedNames, now time.Time) *NameMap {
 	n := &NameMap{
-		namespace: namespace, byUID: map[types.UID]string{}, generated: map[string]string{}, chosen: map[string]string{},
+		namespace: namespace, byUID: map[types.UID]string{}, generated: map[string]string{}, chosen: map[string]string{}, now: now,
 	}
 	count := map[string]int{}
 	for _, c := range changes {
@@ -91,7 +96,7 @@ func NewNameMap(namespace string, changes []history.Change, prefixes GeneratedNa
 			continue
 		}
 		name := c.Object.GetName()
-		prefix, isMade := prefixes.Prefix(kindOf(c), name)
+		prefix, isMade := prefixes.Prefix(kindOf(c), name, now)
 		if generate := c.Object.GetGenerateName(); generate != "" && strings.HasPrefix(name, generate) {
 			prefix, isMade = generate, true
 		}
@@ -141,7 +146,7 @@ func (n *NameMap) Group(uid types.UID) string {
 	return name
 }
 
-// Text replaces generated names and values in a text.
+// Text replaces generated names and values, and times near now, in a text.
 func (n *NameMap) Text(text string) string {
 	text = strings.ReplaceAll(text, n.namespace, "$NAMESPACE")
 	for _, name := range n.longest {
@@ -152,7 +157,7 @@ func (n *NameMap) Text(text string) string {
 			text = strings.ReplaceAll(text, string(uid), "$UID("+name+")")
 		}
 	}
-	return text
+	return instant.Mask(text, n.now)
 }
 
 func kindOf(c history.Change) string {

@@ -8,6 +8,9 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
+// RemoveDefaults removes the fields outside of metadata and status that no manager has set, also the kind.
+func RemoveDefaults(u *unstructured.Unstructured) { keepSetFields(u, u.Object) }
+
 // keepSetFields removes the fields outside of metadata and status that no manager has set. They are defaults, and a
 // default may depend on history: a pod created with image "web:latest" keeps imagePullPolicy "Always".
 func keepSetFields(u *unstructured.Unstructured, fields map[string]any) {

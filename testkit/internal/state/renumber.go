@@ -33,15 +33,16 @@ func Renumber(s State) State {
 	return out
 }
 
-// unnumbered removes the numbers from references to other objects.
+// unnumbered removes the numbers from references to other objects, also in keys.
 func unnumbered(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
-		out := make(map[string]any, len(v))
+		out := make(map[string][]any, len(v))
 		for k, x := range v {
-			out[numbered.ReplaceAllString(k, "~")] = unnumbered(x)
+			name := numbered.ReplaceAllString(k, "~")
+			out[name] = append(out[name], unnumbered(x))
 		}
-		return out
+		return numberEqual(out)
 	case []any:
 		out := make([]any, len(v))
 		for i, x := range v {
@@ -53,6 +54,23 @@ func unnumbered(v any) any {
 	default:
 		return v
 	}
+}
+
+// numberEqual returns a map from one that has the values of all keys with the same canonical form. If there are several,
+// they are numbered by their content.
+func numberEqual(all map[string][]any) map[string]any {
+	out := make(map[string]any, len(all))
+	for key, values := range all {
+		if len(values) == 1 {
+			out[key] = values[0]
+			continue
+		}
+		slices.SortFunc(values, func(a, b any) int { return strings.Compare(Text(a), Text(b)) })
+		for i, v := range values {
+			out[fmt.Sprintf("%s(%d)", key, i+1)] = v
+		}
+	}
+	return out
 }
 
 // Text returns equal texts for equal values.

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/homeostat-dev/homeostat/testkit/internal/history"
+	"github.com/homeostat-dev/homeostat/testkit/internal/instant"
 )
 
 // Mark is the prefix of the explorer's own annotations and labels. A state does not contain them.
@@ -189,25 +190,26 @@ func stringsOf(list []string) []any {
 	return all
 }
 
-// canonicalValue makes one value canonical. An observed generation becomes $CURRENT or $OLD.
+// canonicalValue returns the canonical form of a value and of the keys in it. An observed generation becomes $CURRENT or
+// $OLD.
 func (n *NameMap) canonicalValue(v any, generation int64) any {
 	switch v := v.(type) {
 	case map[string]any:
+		out := make(map[string][]any, len(v))
 		for k, x := range v {
 			if strings.HasPrefix(k, Mark) { // an operator may copy annotations
-				delete(v, k)
 				continue
 			}
+			name := n.Text(k)
 			if seen, ok := x.(int64); ok && k == "observedGeneration" {
-				v[k] = "$CURRENT"
-				if seen != generation {
-					v[k] = "$OLD"
+				x = "$OLD"
+				if seen == generation {
+					x = "$CURRENT"
 				}
-				continue
 			}
-			v[k] = n.canonicalValue(x, generation)
+			out[name] = append(out[name], n.canonicalValue(x, generation))
 		}
-		return v
+		return numberEqual(out)
 	case []any:
 		for i, x := range v {
 			v[i] = n.canonicalValue(x, generation)
@@ -215,12 +217,17 @@ func (n *NameMap) canonicalValue(v any, generation int64) any {
 		return v
 	case string:
 		if _, err := time.Parse(time.RFC3339, v); err == nil {
-			return "$TIME"
+			return instant.Placeholder
 		}
 		if choice, ok := n.chosen[v]; ok {
 			return choice
 		}
 		return n.Text(v)
+	case int64, float64:
+		if instant.Is(v, n.now) {
+			return instant.Placeholder
+		}
+		return v
 	default:
 		return v
 	}
@@ -231,6 +238,12 @@ type Counts map[string]Count
 
 // Count is the count of one group.
 type Count struct{ Created, Deleted int }
+
+// SkipsFrom reports whether the count is another one without some objects that were deleted again. This
+// is so if two events that the operator handled one after the other arrive together.
+func (c Count) SkipsFrom(all Count) bool {
+	return c.Created < all.Created && all.Created-c.Created == all.Deleted-c.Deleted
+}
 
 // CountOf counts the creations and deletions of the objects that the predicate selects.
 func CountOf(n *NameMap, changes []history.Change, counts func(history.Change) bool) Counts {

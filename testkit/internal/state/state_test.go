@@ -1,9 +1,12 @@
 package state_test
 
 import (
+	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -35,7 +38,7 @@ func object(name, uid string, more map[string]any) map[string]any {
 }
 
 func snapshot(namespace string, changes ...history.Change) state.State {
-	return state.Snapshot(state.NewNameMap(namespace, changes, nil), changes,
+	return state.Snapshot(state.NewNameMap(namespace, changes, nil, time.Time{}), changes,
 		func(history.Change) state.Detail { return state.FullStatus })
 }
 
@@ -76,10 +79,72 @@ func TestRunsAreComparable(t *testing.T) {
 	}
 }
 
+// Times near now are not compared, also in numbers, texts and names.
+func TestTimesNearNow(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 22, 4, 5, 6, 0, time.UTC)
+	one := func(at time.Time, starts int64) state.State {
+		changes := []history.Change{
+			change("jobs", object(fmt.Sprintf("backup-%d", at.Unix()), "job-1", nil)),
+			change("sites", object("shop", "site-1", map[string]any{"status": map[string]any{
+				"changed": at.Unix(), "milliseconds": float64(at.UnixMilli()), "line": "since " + at.String(), "starts": starts,
+				"job": fmt.Sprintf("backup-%d", at.Unix()),
+			}})),
+		}
+		names := state.NewNameMap("n-1", changes, nil, now)
+		return state.Snapshot(names, changes, func(history.Change) state.Detail { return state.FullStatus })
+	}
+	if diff := cmp.Diff(one(now, 1), one(now.Add(time.Hour), 1)); diff != "" {
+		t.Errorf("two runs differ (-a +b):\n%s", diff)
+	}
+	if cmp.Equal(one(now, 1), one(now, 2)) {
+		t.Error("a number is taken for a time")
+	}
+}
+
+// Keys of maps may have names and UIDs, as values have.
+func TestCanonicalKeys(t *testing.T) {
+	t.Parallel()
+	const uid = "cc0d248e-5f1e-4c89-8dca-066f10f76ede"
+	now := time.Date(2026, 11, 22, 4, 5, 6, 0, time.UTC)
+	pod := func(suffix string) history.Change {
+		return change("pods", object("web-"+suffix, "pod-"+suffix, map[string]any{"generateName": "web-"}))
+	}
+	one := func(namespace, uid string, at time.Time, labels map[string]any, first, second string) state.State {
+		changes := []history.Change{
+			change("sites", object("shop", uid, nil)), pod(first), pod(second),
+			change("configmaps", map[string]any{
+				"metadata": map[string]any{"name": "shop", "uid": "cm-1", "labels": labels},
+				"data": map[string]any{
+					"of." + namespace: "a", uid: "b", strconv.FormatInt(at.Unix(), 10): "c", "web-" + first: "d", "web-" + second: "e",
+					"list": []any{map[string]any{namespace: "f"}},
+				},
+			}),
+		}
+		names := state.NewNameMap(namespace, changes, nil, now)
+		return state.Renumber(state.Snapshot(names, changes, func(history.Change) state.Detail { return state.FullStatus }))
+	}
+	a := one("n-1", uid, now, map[string]any{"from-n-1": "x"}, "1", "2")
+	b := one("n-2", "dd0d248e-5f1e-4c89-8dca-066f10f76ede", now.Add(time.Hour), map[string]any{"from-n-2": "x"}, "8", "7")
+	if diff := cmp.Diff(a, b); diff != "" {
+		t.Errorf("two runs differ (-a +b):\n%s", diff)
+	}
+	want := map[string]any{
+		"metadata": map[string]any{"labels": map[string]any{"from-$NAMESPACE": "x"}},
+		"data": map[string]any{
+			"of.$NAMESPACE": "a", "$UID(sites/shop)": "b", "$TIME": "c", "web-~(1)": "d", "web-~(2)": "e",
+			"list": []any{map[string]any{"$NAMESPACE": "f"}},
+		},
+	}
+	if diff := cmp.Diff(want, a["configmaps/shop"]); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 // A field without a manager is a default, and may depend on history.
 func TestDefaultedFieldsAreIgnored(t *testing.T) {
 	t.Parallel()
-	s := snapshot("n", change("pods", object("web", "uid-1", map[string]any{
+	s := snapshot("n-1", change("pods", object("web", "uid-1", map[string]any{
 		"spec": map[string]any{
 			"containers":    []any{map[string]any{"name": "web", "image": "web:1", "imagePullPolicy": "Always"}},
 			"restartPolicy": "Always",
@@ -123,7 +188,7 @@ func TestMask(t *testing.T) {
 func TestNamesWithoutUIDs(t *testing.T) {
 	t.Parallel()
 	const uid = "cc0d248e-5f1e-4c89-8dca-066f10f76ede"
-	got := snapshot("n",
+	got := snapshot("n-1",
 		change("sites", object("shop", uid, nil)),
 		change("configmaps", object("cfg-cc0d248e", "2", nil)),
 		change("secrets", object("key-"+uid, "3", map[string]any{"of": "cfg-cc0d248e"})),
@@ -146,7 +211,7 @@ func TestRenumber(t *testing.T) {
 	}
 	first, second, third := shard("1", "a"), shard("2", "b"), shard("3", "a")
 	whole := func(history.Change) state.Detail { return state.FullStatus }
-	names := state.NewNameMap("n", []history.Change{first, second, third}, nil)
+	names := state.NewNameMap("n-1", []history.Change{first, second, third}, nil, time.Time{})
 	before := state.Renumber(state.Snapshot(names, []history.Change{first, second}, whole))
 	after := state.Renumber(state.Snapshot(names, []history.Change{second, third}, whole))
 	if diff := cmp.Diff(before, after); diff != "" || len(after) != 2 {
@@ -163,7 +228,7 @@ func TestGeneratedNames(t *testing.T) {
 			change("jobs", object("backup-2026-"+made, made, nil)), change("jobs", object("restore", "r"+made, nil)),
 			change("jobs", object("backup-2027-"+made, made+"7", nil)),
 		}
-		return state.Snapshot(state.NewNameMap("n", changes, generated), changes, whole)
+		return state.Snapshot(state.NewNameMap("n-1", changes, generated, time.Time{}), changes, whole)
 	}
 	generated := state.GeneratedNames{}
 	if !generated.AddDifferences(one("111", nil), one("122", nil)) {
@@ -208,5 +273,21 @@ func TestDifference(t *testing.T) {
 	}
 	if diff := state.Difference(want, want); diff != "" {
 		t.Errorf("equal states differ:\n%s", diff)
+	}
+}
+
+func TestCountSkips(t *testing.T) {
+	t.Parallel()
+	all := state.Count{Created: 3, Deleted: 1}
+	for got, want := range map[state.Count]bool{
+		{Created: 2}:             true,
+		{Created: 3, Deleted: 1}: false, // equal
+		{Created: 2, Deleted: 1}: false, // one is missing in the end
+		{Created: 4, Deleted: 2}: false, // one more was made
+		{Created: 3}:             false, // one is left
+	} {
+		if is := got.SkipsFrom(all); is != want {
+			t.Errorf("%v.SkipsFrom(%v) is %v", got, all, is)
+		}
 	}
 }

@@ -60,13 +60,15 @@ func request(c intercept.Call, offset time.Duration) report.Entry {
 	return e
 }
 
-// Changes returns the entries of changed objects. Each lists the differences to the previous state.
+// Changes returns the entries of changed objects. Each lists the differences to the previous state. Objects of several
+// namespaces have theirs in their names.
 func Changes(changes []history.Change, began time.Time) []report.Entry {
 	entries := make([]report.Entry, 0, len(changes))
 	last := map[types.UID]*unstructured.Unstructured{}
+	name := namer(changes)
 	for _, c := range changes {
 		c.Object = redactSecret(c.Object)
-		e := change(c, last[c.Object.GetUID()])
+		e := change(c, last[c.Object.GetUID()], name(c.Object))
 		last[c.Object.GetUID()] = c.Object
 		e.At = c.At.Sub(began)
 		entries = append(entries, e)
@@ -87,29 +89,48 @@ func inlineCount(diffs []string) int {
 	return n
 }
 
-func change(c history.Change, before *unstructured.Unstructured) report.Entry {
+// namer returns the function that names objects: with their namespaces if there are several.
+func namer(changes []history.Change) func(*unstructured.Unstructured) string {
+	only := ""
+	for _, c := range changes {
+		switch namespace := c.Object.GetNamespace(); {
+		case only == "":
+			only = namespace
+		case namespace != "" && namespace != only:
+			return func(u *unstructured.Unstructured) string {
+				if u.GetNamespace() == "" {
+					return Name(u)
+				}
+				return u.GetKind() + " " + u.GetNamespace() + "/" + u.GetName()
+			}
+		}
+	}
+	return Name
+}
+
+func change(c history.Change, before *unstructured.Unstructured, name string) report.Entry {
 	if c.Resource.Resource == "events" {
 		return event(c.Object)
 	}
 	e := report.Entry{Lane: report.Cluster}
 	switch {
 	case c.Type == watch.Added:
-		e.Text = Name(c.Object) + " is created"
+		e.Text = name + " is created"
 		if owner := metav1.GetControllerOf(c.Object); owner != nil {
 			e.Text += fmt.Sprintf(", owned by %s %s", owner.Kind, owner.Name)
 		}
 		e.Detail = strings.Join(contents(c.Object), "\n")
 	case c.Type == watch.Deleted:
-		e.Text = Name(c.Object) + " is gone"
+		e.Text = name + " is gone"
 	case before == nil:
-		e.Text = Name(c.Object) + " is changed"
+		e.Text = name + " is changed"
 	case before.GetDeletionTimestamp() == nil && c.Object.GetDeletionTimestamp() != nil:
-		e.Text = Name(c.Object) + " is being deleted"
+		e.Text = name + " is being deleted"
 		if held := c.Object.GetFinalizers(); len(held) > 0 {
 			e.Text += ", held by " + strings.Join(held, ", ")
 		}
 	default:
-		e.Text = Name(c.Object) + " is changed"
+		e.Text = name + " is changed"
 		if diffs := differences("", before.Object, c.Object.Object, nil); len(diffs) > 0 {
 			n := inlineCount(diffs)
 			e.Text += ": " + strings.Join(diffs[:n], "; ")

@@ -2,6 +2,7 @@ package timeline_test
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -125,6 +126,25 @@ func TestCreation(t *testing.T) {
 			`spec.template.spec.containers.side.name: "side"`,
 	}
 	if diff := cmp.Diff(want, got[0]); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// The texts distinguish objects with the same name in several namespaces.
+func TestSeveralNamespaces(t *testing.T) {
+	t.Parallel()
+	var changes []history.Change
+	for uid, namespace := range map[string]string{"1": "run", "2": "run-a", "3": ""} {
+		u := read(t, "{kind: ConfigMap, metadata: {name: letter, namespace: '"+namespace+"', uid: '"+uid+"'}}")
+		changes = append(changes, history.Change{Type: watch.Deleted, Object: u})
+	}
+	var got []string
+	for _, e := range timeline.Changes(changes, time.Time{}) {
+		got = append(got, e.Text)
+	}
+	slices.Sort(got)
+	want := []string{"ConfigMap letter is gone", "ConfigMap run-a/letter is gone", "ConfigMap run/letter is gone"}
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -23,40 +23,48 @@ import (
 type DryRun struct {
 	// Client determines the permissions and the view of the requests. It must not read from a cache.
 	Client client.Client
-	// Namespace is used for objects that name none. It is empty for cluster-scoped ones.
+	// Namespace is used for objects that name none. It is empty for cluster-scoped ones, unless Suffix is set.
 	Namespace string
+	// Suffix appends -Namespace to the names of objects, which are cluster-scoped.
+	Suffix bool
 }
 
 // Validate sends a create, or an update if from is given. For an update the stored object has to equal from, because rules
 // that compare with the old object see the stored one.
 func (d DryRun) Validate(ctx context.Context, from, to *unstructured.Unstructured) (Verdict, error) {
-	return server{d.Client, d.Namespace, true}.validate(ctx, from, to)
+	return server{d.Client, d.Namespace, d.Suffix, true}.validate(ctx, from, to)
 }
 
 // Store is the validator that stores valid objects. It sends the requests of DryRun, and has the same limits.
 type Store struct {
 	// Client sends the requests. It must not read from a cache.
 	Client client.Client
-	// Namespace is used for objects that name none. It is empty for cluster-scoped ones.
+	// Namespace is used for objects that name none. It is empty for cluster-scoped ones, unless Suffix is set.
 	Namespace string
+	// Suffix appends -Namespace to the names of objects, which are cluster-scoped.
+	Suffix bool
 }
 
 // Validate sends a create, or an update if from is given. In that case from has to be the last stored object. Metadata
 // that other actors added to the stored object is kept.
 func (s Store) Validate(ctx context.Context, from, to *unstructured.Unstructured) (Verdict, error) {
-	return server{s.Client, s.Namespace, false}.validate(ctx, from, to)
+	return server{s.Client, s.Namespace, s.Suffix, false}.validate(ctx, from, to)
 }
 
 // server sends requests to the API server.
 type server struct {
 	client    client.Client
 	namespace string
+	suffix    bool
 	dry       bool
 }
 
 func (s server) validate(ctx context.Context, from, to *unstructured.Unstructured) (Verdict, error) {
 	to = to.DeepCopy()
-	if to.GetNamespace() == "" {
+	switch {
+	case s.suffix:
+		to.SetName(to.GetName() + "-" + s.namespace)
+	case to.GetNamespace() == "":
 		to.SetNamespace(s.namespace)
 	}
 	var err error

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/homeostat-dev/homeostat/testkit"
 	"github.com/homeostat-dev/homeostat/testkit/mutants"
@@ -43,6 +45,17 @@ var suites = map[string][]test{
 	"deletion":        archive,
 	"rbac":            website,
 	"drift":           website,
+	"foreign-object":  bucket,
+	"outage":          feed,
+	"recreated-input": page,
+	"stale-pass":      batch,
+	"dead-watch":      mirror,
+	"two-faults":      transfer,
+	"injector":        sidecar,
+	"clock":           timer,
+	"every-run":       app,
+
+	"across-namespaces": share,
 }
 
 func TestTwins(t *testing.T) {
@@ -108,7 +121,11 @@ func runSuite(t *testing.T, m mutants.Mutant, timeout time.Duration) string {
 		defer close(done)
 		k := testkit.New(tb)
 		k.Timeout = timeout
-		k.Start(m.Setup)
+		k.Start(m.Setup, testkit.WithManagerOptions(func(o *manager.Options) {
+			if m.ClusterWide { // other tests use the same control plane
+				o.Cache.DefaultNamespaces = map[string]ctrlcache.Config{k.Namespace: {}, k.Namespace + "-a": {}}
+			}
+		}))
 		for _, test := range suites[m.Class] {
 			tb.enter(test.name)
 			test.run(k)

@@ -2,6 +2,8 @@ package clusterscoped_test
 
 import (
 	"context"
+	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -21,7 +23,16 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
 )
 
-func TestMain(m *testing.M) { testkit.Main(m, testkit.Env{Private: true}) }
+func TestMain(m *testing.M) {
+	if name := os.Getenv(programVariable); name != "" {
+		if err := runProgram(name); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	testkit.Main(m, testkit.Env{Private: true})
+}
 
 // reconciler returns an operator for PriorityClasses, which own Namespaces, or for ConfigMaps.
 func reconciler(of client.Object, f func(context.Context, client.Client, client.ObjectKey) error) testkit.SetupFunc {
@@ -69,8 +80,12 @@ func tenants(recordFirst, owned bool) testkit.SetupFunc {
 	})
 }
 
-// copier copies each letter to another namespace. Without a finalizer, it deletes no copies.
-func copier(namespaceOf func(string) string, finalizer bool) testkit.SetupFunc {
+// copierOptions are the properties of a copier. Without a finalizer, it deletes no copies. With createOnly, it never updates
+// them.
+type copierOptions struct{ finalizer, createOnly bool }
+
+// copier copies each letter to another namespace.
+func copier(namespaceOf func(string) string, how copierOptions) testkit.SetupFunc {
 	const cleanup = "example.com/copies"
 	return reconciler(&corev1.ConfigMap{}, func(ctx context.Context, c client.Client, key client.ObjectKey) error {
 		if home, isCopy := strings.CutPrefix(key.Name, "copy-of-"); isCopy {
@@ -90,13 +105,15 @@ func copier(namespaceOf func(string) string, finalizer bool) testkit.SetupFunc {
 			controllerutil.RemoveFinalizer(&letter, cleanup)
 			return client.IgnoreNotFound(c.Update(ctx, &letter))
 		}
-		if finalizer && controllerutil.AddFinalizer(&letter, cleanup) {
+		if how.finalizer && controllerutil.AddFinalizer(&letter, cleanup) {
 			if err := c.Update(ctx, &letter); err != nil {
 				return err
 			}
 		}
 		_, err := controllerutil.CreateOrUpdate(ctx, c, theCopy, func() error {
-			theCopy.Data = letter.Data
+			if theCopy.UID == "" || !how.createOnly {
+				theCopy.Data = letter.Data
+			}
 			return nil
 		})
 		return err
@@ -162,7 +179,10 @@ func TestCorrectOperators(t *testing.T) {
 		want        string // a plan that is tried
 	}{
 		"Tenants": {tenants(false, true), nil, createTenant, "drift-deleted/namespaces/$NAMESPACE-tenant"},
-		"Copier":  {copier(copies, true), createCopies, writeLetter, "crash-after/create-configmaps-copy-of-$NAMESPACE#1"},
+		"Copier": {
+			copier(copies, copierOptions{finalizer: true}), createCopies, writeLetter,
+			"crash-after/create-configmaps-$NAMESPACE-copies:copy-of-$NAMESPACE#1",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -195,8 +215,8 @@ func TestMutants(t *testing.T) {
 			"drift-deleted/namespaces/$NAMESPACE-tenant: end-state",
 		}},
 		"NamespaceLeft": {tenants(false, false), nil, createTenant, []string{"none/1: residue"}},
-		"CopyLeft":      {copier(copies, false), createCopies, writeLetter, []string{"none/1: residue"}},
-		"Outside":       {copier(toDefault, true), nil, writeLetter, []string{"none/1: outside"}},
+		"CopyLeft":      {copier(copies, copierOptions{}), createCopies, writeLetter, []string{"none/1: residue"}},
+		"Outside":       {copier(toDefault, copierOptions{finalizer: true}), nil, writeLetter, []string{"none/1: outside"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

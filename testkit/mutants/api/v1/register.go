@@ -12,12 +12,22 @@ var GroupVersion = schema.GroupVersion{Group: "mutants.homeostat.dev", Version: 
 // AddToScheme registers the kinds.
 func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion,
+		&App{}, &AppList{},
 		&Archive{}, &ArchiveList{},
 		&Backup{}, &BackupList{},
+		&Batch{}, &BatchList{},
+		&Bucket{}, &BucketList{},
 		&Cache{}, &CacheList{},
+		&Feed{}, &FeedList{},
+		&Mirror{}, &MirrorList{},
+		&Page{}, &PageList{},
 		&Proxy{}, &ProxyList{},
 		&Route{}, &RouteList{},
+		&Share{}, &ShareList{},
+		&Sidecar{}, &SidecarList{},
 		&Snapshot{}, &SnapshotList{},
+		&Timer{}, &TimerList{},
+		&Transfer{}, &TransferList{},
 		&Website{}, &WebsiteList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)

@@ -39,54 +39,24 @@ takes some minutes; after that it takes seconds.
         instead: operators and samples are installed there, and stay.
   testkit kubeconfig
         Print the path of the kubeconfig of what "testkit up" runs.
-  testkit down
-        Stop what "testkit up" runs, and wait until it is gone.
-  testkit exec [--workloads] [--nodes N] -- COMMAND [ARGUMENT ...]
+  testkit down [--all]
+        Stop what "testkit up" runs in this project, or with --all in every project, and wait until it is gone. A project
+        is a repository, or else a Go workspace, a Go module or a folder. Each may have one cluster.
+  testkit exec [--workloads] [--nodes N] [--crd FILE] [--rbac FILE [--service-account NAME]] -- COMMAND [ARGUMENT ...]
         Run a command while a control plane is there for it and for the tests it runs: KUBECONFIG and
-        KUBEBUILDER_ASSETS point to it. With --workloads there are controllers and simulated nodes.
+        KUBEBUILDER_ASSETS point to it. With --workloads there are controllers and simulated nodes. With --crd the
+        CustomResourceDefinitions in that file or folder are installed. With --rbac the command runs as the ServiceAccount
+        in that file or folder, with the rights of its roles and no others, in a new namespace: NAMESPACE and POD_NAMESPACE.
+        TESTKIT_ADMIN_KUBECONFIG is then the kubeconfig of an administrator. --crd and --rbac may be repeated.
   testkit explore [--crd FILE] --scenario FILE [OPTION ...] -- COMMAND [ARGUMENT ...]
-        Run an operator, a program in any language, through a scenario again and again, each time with another fault,
-        and say what it does wrong. It gets its cluster by KUBECONFIG and its namespace by NAMESPACE, POD_NAMESPACE and
-        WATCH_NAMESPACE; {kubeconfig}, {namespace} and {port} (a free one; {port:NAME} if there are several) in its
-        arguments are replaced. Exit code: 0 if nothing was found, 1 if something was, 2 for a mistake in what was given,
-        3 if the exploration could not be made.
-          --crd FILE              a file or folder with CustomResourceDefinitions; may be repeated
-          --scenario FILE         what happens to the operator, as YAML: see SCENARIO below
-          --rbac FILE             a file or folder with the roles that it ships: then it has those rights and no others
-          --service-account NAME  which one of them, if there are several
-          --workloads             controllers and simulated nodes, so that a Deployment gets pods and pods run
-          --fault KIND            only this kind of faults, for example crash; may be repeated
-          --only PLAN             only this plan, by its name in a report; may be repeated; none: no fault at all
-          --without ORACLE        do not hold this against the operator, for example writes-at-rest; may be repeated
-          --keeps RESOURCE        these, for example persistentvolumeclaims, may outlive what they were made for
-          --leaves PLACE          this, for example deployments.apps/web.spec.replicas or secrets/web, it sets once only
-          --unique OBJECT         this, for example secrets/web, it cannot make again as it was
-          --rest 1s               how long it must not write to count as being at rest; five times that for one that polls
-          --patience 30s          how long it may take to get where it gets without a fault
-          --parallel N            runs at a time; 1 for an operator that cannot run twice on a machine
-          --seed N                the order of the runs
-          --report FILE           write .html, .xml (JUnit), .json or .txt as well; may be repeated
+        Run an operator, a program in any language, through a scenario many times, each time with another fault, and report
+        the rules that it violates. See testkit explore --help.
   testkit assets
         Find or build the programs of the control plane and print their folder.
 
 A folder DIR has a Go program in cmd and manifests in config/default, or in config/crd, config/rbac and
 config/manager, and may have samples in config/samples. Of these, a cluster with simulated nodes gets only those
 that the kustomization in config/simulated-nodes has, too, if there is one.
-
-A SCENARIO is a YAML file. After each step the operator comes to rest, and what has come of it is compared:
-
-  steps:
-  - name: create
-    apply: sample.yaml
-    wait: {condition: Ready}
-  - name: scale
-    patch: {kind: Database, name: orders, merge: {spec: {replicas: 3}}}
-    wait: {kind: StatefulSet, name: orders, field: status.replicas, value: 3, timeout: 1m}
-  - name: delete
-    delete: {kind: Database, name: orders}
-    wait: {exists: false}
-
-A file setup: may name is applied before the operator starts; wait is optional everywhere.
 `
 
 // A usageError is a mistake in the command line.
@@ -170,7 +140,11 @@ func (c *command) parse(name string, args []string, define func(*flag.FlagSet)) 
 	}
 	err := flags.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
-		_, _ = fmt.Fprint(c.out, usage)
+		text := usage
+		if name == "explore" {
+			text = exploreUsage
+		}
+		_, _ = fmt.Fprint(c.out, text)
 		return nil, err
 	}
 	if err != nil {

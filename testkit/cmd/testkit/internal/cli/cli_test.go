@@ -214,6 +214,7 @@ func TestHelp(t *testing.T) {
 	for _, args := range [][]string{{"help"}, {"--help"}, {"up", "--help"}, {"exec", "-h"}} {
 		check(t, fmt.Sprint(args), w.run(args...), 0, "testkit up [--nodes N] [--detach] [--bare | --context NAME] [DIR ...]")
 	}
+	check(t, "explore", w.run("explore", "--help"), 0, "--budget 10m ", "namespaces: [team-a]")
 	check(t, "no command", w.run(), 2, "testkit up [--nodes N] [--detach] [--bare | --context NAME] [DIR ...]")
 }
 

@@ -15,9 +15,6 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/sandbox"
 )
 
-// dirKey is the key of the user's sandbox directory. There is at most one sandbox.
-const dirKey = "sandbox"
-
 // Requests to a running sandbox.
 const (
 	askStatus = "status"
@@ -152,14 +149,6 @@ type client struct{ dir socketdir.Dir }
 // errNotRunning means that there is no sandbox.
 var errNotRunning = errors.New("nothing is running")
 
-func findSandbox() (client, error) {
-	root, err := socketdir.OpenRoot()
-	if err != nil {
-		return client{}, err
-	}
-	return client{dir: root.Dir(dirKey)}, nil
-}
-
 func (c client) ask(question string) (*net.UnixConn, error) {
 	conn, err := c.dir.Dial()
 	if err != nil {
@@ -197,28 +186,6 @@ func (c client) stop(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	_, _ = io.Copy(io.Discard, conn)
 	return state.Owner.WaitEnd(ctx)
-}
-
-func (c *command) down(ctx context.Context, args []string) error {
-	if err := c.noArguments("down", args); err != nil {
-		return err
-	}
-	box, err := findSandbox()
-	if err != nil {
-		return err
-	}
-	s, _ := box.status() // without a status there is nothing to stop, or no detail to report
-	err = box.stop(ctx)
-	switch {
-	case errors.Is(err, errNotRunning):
-		c.say("nothing is running")
-		return nil
-	case err == nil && s.Context != "":
-		c.say("%s", leftBehind(s.Context, s.Dirs))
-	case err == nil:
-		c.say("stopped")
-	}
-	return err
 }
 
 func (c *command) kubeconfig(args []string) error {

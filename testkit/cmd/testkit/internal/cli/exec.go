@@ -12,10 +12,12 @@ import (
 	"time"
 
 	"golang.org/x/term"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/homeostat-dev/homeostat/testkit/assets"
 	"github.com/homeostat-dev/homeostat/testkit/cluster"
 	"github.com/homeostat-dev/homeostat/testkit/internal/environment"
+	"github.com/homeostat-dev/homeostat/testkit/internal/rbac"
 )
 
 // Exit codes of shells.
@@ -33,7 +35,11 @@ const releaseTimeout = time.Minute
 func (c *command) exec(args []string) error {
 	var workloads bool
 	var nodes int
+	var o execOptions
 	rest, err := c.parse("exec", args, func(f *flag.FlagSet) {
+		f.Var((*values)(&o.crds), "crd", "")
+		f.Var((*values)(&o.rbac), "rbac", "")
+		f.StringVar(&o.account, "service-account", "", "")
 		f.BoolVar(&workloads, "workloads", false, "")
 		f.IntVar(&nodes, "nodes", 0, "")
 	})
@@ -52,11 +58,19 @@ func (c *command) exec(args []string) error {
 	if workloads {
 		tier = cluster.Workloads
 	}
-	set, lease, err := c.provision(tier, nodes)
+	objects, err := o.definitions()
 	if err != nil {
 		return err
 	}
-	code, err := c.runCommand(program, rest, set, lease)
+	policy, name, err := o.policy()
+	if err != nil {
+		return err
+	}
+	set, lease, err := c.provision(tier, nodes, objects)
+	if err != nil {
+		return err
+	}
+	code, err := c.runAs(policy, name, program, rest, set, lease)
 	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
 	defer cancel()
 	if err := errors.Join(err, lease.ReleaseAndWait(ctx)); err != nil {
@@ -69,7 +83,9 @@ func (c *command) exec(args []string) error {
 }
 
 // provision starts the control plane. It can be interrupted.
-func (c *command) provision(tier cluster.Tier, nodes int) (assets.Set, *environment.Lease, error) {
+func (c *command) provision(
+	tier cluster.Tier, nodes int, objects []*unstructured.Unstructured,
+) (assets.Set, *environment.Lease, error) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	set, err := c.find(ctx, cluster.Programs(tier))
@@ -77,18 +93,36 @@ func (c *command) provision(tier cluster.Tier, nodes int) (assets.Set, *environm
 		return set, nil, err
 	}
 	lease, err := environment.Acquire(ctx, environment.Request{
-		Tier: tier, Nodes: nodes, Binaries: set.Dir, Progress: func(line string) { c.say("testkit: %s", line) },
+		Tier: tier, Nodes: nodes, Binaries: set.Dir, Objects: objects, Progress: func(line string) { c.say("testkit: %s", line) },
 	})
 	return set, lease, err
 }
 
+// runAs runs the command as the ServiceAccount of a policy, or as administrator without one.
+func (c *command) runAs(
+	policy *rbac.Policy, name, program string, args []string, set assets.Set, lease *environment.Lease,
+) (code int, err error) {
+	if policy == nil {
+		return c.runCommand(program, args, set, lease, nil)
+	}
+	a, err := newAccount(context.Background(), lease, policy, name)
+	if err != nil {
+		return 0, err
+	}
+	defer a.remove(context.Background())
+	return c.runCommand(program, args, set, lease, a.environ())
+}
+
+// runCommand runs the command with further environment variables.
 func (c *command) runCommand(
-	program string, args []string, set assets.Set, lease *environment.Lease,
+	program string, args []string, set assets.Set, lease *environment.Lease, env []string,
 ) (code int, err error) {
 	cmd := exec.Command(program)
 	cmd.Args = args
-	cmd.Env = append(environ("KUBECONFIG", assets.EnvDir),
-		"KUBECONFIG="+filepath.Join(lease.Dir, "kubeconfig"), assets.EnvDir+"="+set.Dir)
+	admin := filepath.Join(lease.Dir, "kubeconfig")
+	cmd.Env = append(environ("KUBECONFIG", assets.EnvDir, adminKubeconfig),
+		"KUBECONFIG="+admin, adminKubeconfig+"="+admin, assets.EnvDir+"="+set.Dir)
+	cmd.Env = append(cmd.Env, env...)
 	cmd.Stdin = os.Stdin
 	cmd.Stdout = c.out
 	cmd.Stderr = c.err

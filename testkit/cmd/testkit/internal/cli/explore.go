@@ -1,18 +1,18 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
-	"golang.org/x/term"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,6 +24,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/explore"
 	"github.com/homeostat-dev/homeostat/testkit/internal/kitadapter"
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
+	"github.com/homeostat-dev/homeostat/testkit/internal/runname"
 	"github.com/homeostat-dev/homeostat/testkit/internal/scenario"
 	"github.com/homeostat-dev/homeostat/testkit/internal/space"
 )
@@ -83,7 +84,8 @@ func (c *command) explore(args []string) error {
 // input is the content of the files.
 type input struct {
 	crds     []*unstructured.Unstructured
-	policy   *policy // nil if the operator has all permissions
+	policy   *policy        // nil if the operator has all permissions
+	former   *report.Report // nil without --continue
 	scenario *scenario.Scenario
 }
 
@@ -98,9 +100,20 @@ func readInput(o exploreOptions) (in input, err error) {
 	if in.scenario, err = scenario.Read(o.scenario, in.crds...); err != nil {
 		return in, firstOf(err)
 	}
+	for _, name := range runname.Mentioned(strings.Join(o.command, " ")) {
+		if !slices.Contains(in.scenario.Namespaces, name) {
+			return in, fmt.Errorf("{namespace:%s}: the scenario has no such namespace: write namespaces: [%[1]s] into %s, "+
+				"or correct the argument", name, o.scenario)
+		}
+	}
 	in.crds = append(in.crds, in.scenario.CRDs...)
 	if len(o.rbac) > 0 {
-		in.policy, err = readPolicy(o.rbac, o.account)
+		if in.policy, err = readPolicy(o.rbac, o.account); err != nil {
+			return in, err
+		}
+	}
+	if o.former != "" {
+		in.former, err = readFormer(o.former)
 	}
 	return in, err
 }
@@ -120,6 +133,7 @@ type exploration struct {
 	options exploreOptions
 	input   input
 	config  *rest.Config // with all permissions
+	admin   kube.Client
 	creator creator
 	folder  string
 	bar     *progress
@@ -206,14 +220,14 @@ const existingCluster = "TESTKIT_KUBECONFIG"
 
 // run explores and reports.
 func (e *exploration) run(ctx context.Context) error {
-	admin, err := kube.New(e.config, kube.Options{})
-	if err != nil {
+	var err error
+	if e.admin, err = kube.New(e.config, kube.Options{}); err != nil {
 		return fmt.Errorf("making a client: %w", err)
 	}
-	if err := e.creator.sweep(ctx, admin); err != nil {
+	if err := e.creator.sweep(ctx, e.admin); err != nil {
 		return err
 	}
-	if err := e.rehearse(ctx, admin); err != nil {
+	if err := e.rehearse(ctx); err != nil {
 		return err
 	}
 	r, err := e.explore(ctx)
@@ -223,7 +237,7 @@ func (e *exploration) run(ctx context.Context) error {
 	switch {
 	case errors.As(err, &wrong):
 		return wrong
-	case errors.As(err, &start):
+	case errors.As(err, &start) && !hasResults(r):
 		return usagef("explore: %w", start)
 	}
 	if r != nil && len(r.Runs) > 0 {
@@ -240,13 +254,13 @@ func (e *exploration) run(ctx context.Context) error {
 }
 
 // rehearse checks that the API server accepts the scenario's objects, in a namespace without an operator.
-func (e *exploration) rehearse(ctx context.Context, admin kube.Client) (err error) {
-	namespace, err := e.creator.namespace(ctx, admin)
+func (e *exploration) rehearse(ctx context.Context) (err error) {
+	namespace, err := e.creator.namespace(ctx, e.admin)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, deleteNamespace(context.WithoutCancel(ctx), admin, namespace)) }()
-	err = e.input.scenario.Rehearse(ctx, admin, namespace.Name)
+	defer func() { err = errors.Join(err, deleteNamespace(context.WithoutCancel(ctx), e.admin, namespace)) }()
+	err = e.input.scenario.Rehearse(ctx, e.admin, namespace.Name)
 	if mistake, ok := errors.AsType[*scenario.Error](err); ok {
 		return usagef("explore: %w", mistake)
 	}
@@ -295,22 +309,24 @@ func endedByItself(r *report.Report, err error) bool {
 func (e *exploration) attempt(ctx context.Context, parallel int) (r *report.Report, note string, err error) {
 	o := e.options
 	subject := &explore.Command{Args: o.command, Folder: e.folder, Target: e.target, Timeout: o.timeout}
-	if e.input.policy != nil {
-		subject.Everywhere = e.input.policy.allowedInAllNamespaces
-	}
 	options := explore.Options{
-		Name: filepath.Base(o.command[0]), Opener: kitadapter.Open, Subject: subject, Faults: o.faults,
+		Name: cmp.Or(o.name, operatorName(o.command)), Opener: kitadapter.OpenClusterWide, HideShared: true,
+		Subject: subject, Faults: o.faults,
 		Exceptions: explore.Exceptions{
-			DisabledOracles: o.without, AllowResidue: o.keeps, ExternallyManaged: o.leaves, Irreplaceable: o.unique,
+			DisabledOracles: o.without, AllowResidue: o.allowResidue, ExternallyManaged: o.externallyManaged,
+			Irreplaceable: o.irreplaceable,
 		},
-		QuietPeriod: o.quietPeriod, Timeout: o.timeout, StepQuietPeriod: programQuietPeriod,
+		QuietPeriod: o.quietPeriod, Timeout: o.givenTimeout(), StepQuietPeriod: programQuietPeriod,
 		Parallel: parallel, Seed: o.seed, Replay: o.replay,
-		SelectPlan: o.isWanted, Progress: e.bar.step,
+		SelectPlan: func(plan string) bool { return o.isWanted(plan) && !hasRun(e.input.former, plan) },
+		Progress:   e.bar.step, Learning: e.bar.learned, Planned: e.bar.planned,
+		Selection:     explore.Selection{MaxPlans: o.sample, Budget: o.budget, OnlyList: o.onlyList},
+		StopAtFailure: o.stopAtFirst, Timelines: o.withTimelines,
 	}
 	options.Script(e.input.scenario)
 	setup := options.Setup
 	options.Setup = func(s *space.Space) error {
-		if err := e.creator.mark(s.Context(), s.Client, s.Namespace); err != nil {
+		if err := e.creator.mark(s.Context(), e.admin, s.Namespace); err != nil {
 			return err
 		}
 		return setup(s)
@@ -322,10 +338,13 @@ func (e *exploration) attempt(ctx context.Context, parallel int) (r *report.Repo
 	defer x.Close()
 	e.bar.say("learning what %s does without a fault", x.Name)
 	r, err = x.Run(ctx)
+	if e.input.former != nil {
+		r.Runs = append(r.Runs, e.input.former.Runs...)
+	}
 	if err == nil && len(r.Failures()) == 0 {
 		err = o.inconclusive(r, x.Effects())
 	}
-	return r, narrowedNote(subject.Narrowed()), err
+	return r, allNamespacesNote(subject.AllNamespaces()), err
 }
 
 // inconclusive returns the reason why an exploration without findings has not tested anything.
@@ -335,14 +354,17 @@ func (o *exploreOptions) inconclusive(r *report.Report, effects int) error {
 			"wrong: make the scenario's objects such that it has something to do, or correct its arguments", o.scenario)
 	}
 	for _, plan := range o.only {
-		if plan != fault && !slices.ContainsFunc(r.Runs, func(run report.Run) bool { return run.Name == plan }) {
+		if plan != fault && !mentions(r, plan) {
 			return usagef("explore: --only=%s: this operator and scenario have no such plan: a report without --only names all", plan)
 		}
 	}
-	if len(o.only) > 0 {
-		r.Skipped = nil // not requested
-	}
 	return nil
+}
+
+// mentions reports whether a report has a plan, run or not.
+func mentions(r *report.Report, plan string) bool {
+	return slices.ContainsFunc(r.Runs, func(run report.Run) bool { return run.Name == plan }) ||
+		slices.ContainsFunc(r.Skipped, func(s report.Skipped) bool { return slices.Contains(s.Plans, plan) })
 }
 
 // fault is the name of the fault of baseline runs.
@@ -354,26 +376,4 @@ func (e *exploration) target(s *space.Space) (*rest.Config, error) {
 		return rest.CopyConfig(e.config), nil
 	}
 	return kitadapter.ServiceAccount(s, e.input.policy.account)
-}
-
-// writeReports prints the report, and writes the requested files.
-func (e *exploration) writeReports(r *report.Report) error {
-	var opts []report.TextOption
-	if file, ok := e.out.(*os.File); ok && term.IsTerminal(int(file.Fd())) && os.Getenv("NO_COLOR") == "" {
-		opts = append(opts, report.Color())
-	}
-	errs := []error{report.WriteText(e.out, r, opts...)}
-	for _, path := range e.options.reports {
-		errs = append(errs, writeReport(path, r))
-	}
-	return errors.Join(errs...)
-}
-
-func writeReport(path string, r *report.Report) (err error) {
-	file, err := os.Create(path)
-	if err != nil {
-		return fmt.Errorf("writing the report: %w", err)
-	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	return reportWriters[filepath.Ext(path)](file, r)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/homeostat-dev/homeostat/testkit/internal/gc"
 	"github.com/homeostat-dev/homeostat/testkit/internal/process"
+	"github.com/homeostat-dev/homeostat/testkit/internal/runname"
 )
 
 const (
@@ -58,7 +60,7 @@ func (o creator) namespace(ctx context.Context, c kube.Client) (*corev1.Namespac
 	if err != nil {
 		return nil, err
 	}
-	meta.GenerateName = "explore-rehearsal-"
+	meta.Name = runname.New("explore-rehearsal")
 	namespace := &corev1.Namespace{ObjectMeta: meta}
 	if err := c.Create(ctx, namespace); err != nil {
 		return nil, fmt.Errorf("making a namespace: %w", err)
@@ -88,7 +90,7 @@ func (o creator) mark(ctx context.Context, c kube.Client, name string) error {
 // sweep deletes the namespaces of killed processes.
 func (o creator) sweep(ctx context.Context, c kube.Client) error {
 	var all corev1.NamespaceList
-	if err := c.List(ctx, &all, kube.HasLabels{exploredLabel}); err != nil {
+	if err := c.List(ctx, &all); err != nil {
 		return fmt.Errorf("looking for what a killed exploration left behind: %w", err)
 	}
 	for i := range all.Items {
@@ -97,8 +99,12 @@ func (o creator) sweep(ctx context.Context, c kube.Client) error {
 		if json.Unmarshal([]byte(namespace.Annotations[exploredBy]), &other) != nil || other.Host != o.Host || other.Alive() {
 			continue
 		}
-		if err := deleteNamespace(ctx, c, namespace); err != nil {
-			return err
+		for j := range all.Items { // the further namespaces of the run as well
+			if strings.Contains(all.Items[j].Name, namespace.Name) {
+				if err := deleteNamespace(ctx, c, &all.Items[j]); err != nil {
+					return err
+				}
+			}
 		}
 	}
 	return nil

@@ -19,13 +19,14 @@ import (
 
 // exploreOptions holds the arguments of explore.
 type exploreOptions struct {
-	crds, rbac, faults, only, without, keeps, leaves, unique, reports list
-	account, scenario                                                 string
-	quietPeriod, timeout                                              time.Duration
-	parallel                                                          int
-	seed                                                              int64
-	workloads                                                         bool
-	command                                                           []string
+	crds, rbac, faults, only, without, reports      list
+	allowResidue, externallyManaged, irreplaceable  list
+	account, scenario, name, former                 string
+	quietPeriod, timeout, budget                    time.Duration
+	parallel, sample                                int
+	seed                                            int64
+	workloads, onlyList, stopAtFirst, withTimelines bool
+	command                                         []string
 }
 
 // list is a flag that may be repeated or have commas.
@@ -66,22 +67,29 @@ var reportWriters = map[string]func(io.Writer, *report.Report) error{
 const (
 	exploreSynopsis = "testkit explore [--crd FILE] --scenario FILE -- COMMAND [ARGUMENT ...]"
 
-	defaultRest    = time.Second
-	defaultTimeout = 30 * time.Second
+	defaultQuietPeriod = time.Second
+	defaultTimeout     = 30 * time.Second
 )
 
 func (o *exploreOptions) define(f *flag.FlagSet) {
 	for name, value := range map[string]flag.Value{
 		"crd": (*values)(&o.crds), "rbac": (*values)(&o.rbac), "report": (*values)(&o.reports), "only": (*values)(&o.only),
-		"fault": &o.faults, "without": &o.without, "keeps": &o.keeps, "leaves": &o.leaves,
-		"unique": &o.unique,
+		"fault": &o.faults, "without": &o.without, "allow-residue": &o.allowResidue,
+		"externally-managed": &o.externallyManaged, "irreplaceable": &o.irreplaceable,
 	} {
 		f.Var(value, name, "")
 	}
 	f.StringVar(&o.scenario, "scenario", "", "")
 	f.StringVar(&o.account, "service-account", "", "")
-	f.DurationVar(&o.quietPeriod, "rest", defaultRest, "")
-	f.DurationVar(&o.timeout, "patience", defaultTimeout, "")
+	f.DurationVar(&o.quietPeriod, "quiet-period", defaultQuietPeriod, "")
+	f.DurationVar(&o.timeout, "timeout", defaultTimeout, "")
+	f.DurationVar(&o.budget, "budget", 0, "")
+	f.IntVar(&o.sample, "sample", 0, "")
+	f.StringVar(&o.name, "name", "", "")
+	f.StringVar(&o.former, "continue", "", "")
+	f.BoolVar(&o.onlyList, "list", false, "")
+	f.BoolVar(&o.stopAtFirst, "stop-at-first", false, "")
+	f.BoolVar(&o.withTimelines, "timeline", false, "")
 	f.IntVar(&o.parallel, "parallel", 0, "")
 	f.Int64Var(&o.seed, "seed", 1, "")
 	f.BoolVar(&o.workloads, "workloads", false, "")
@@ -117,9 +125,13 @@ func (o *exploreOptions) checkRequired() error {
 func (o *exploreOptions) checkNumbers() error {
 	switch {
 	case o.quietPeriod <= 0:
-		return fmt.Errorf("--rest=%v: give a time that is longer than nothing, for example 1s", o.quietPeriod)
+		return fmt.Errorf("--quiet-period=%v: give a time that is longer than nothing, for example 1s", o.quietPeriod)
 	case o.timeout <= o.quietPeriod:
-		return fmt.Errorf("--patience=%v: give a time that is longer than --rest, which is %v", o.timeout, o.quietPeriod)
+		return fmt.Errorf("--timeout=%v: give a time that is longer than --quiet-period, which is %v", o.timeout, o.quietPeriod)
+	case o.budget < 0:
+		return fmt.Errorf("--budget=%v: give a time that is longer than nothing, for example 10m", o.budget)
+	case o.sample < 0:
+		return fmt.Errorf("--sample=%d: give a number of plans, or 0 for all", o.sample)
 	case o.parallel < 0:
 		return fmt.Errorf("--parallel=%d: give a number of runs, or 0 for as many as fit the machine", o.parallel)
 	default:
@@ -180,6 +192,14 @@ func (o *exploreOptions) isWanted(plan string) bool {
 	return len(o.only) == 0 || slices.Contains(o.only, plan)
 }
 
+// givenTimeout returns the timeout, or 0 if it is the default, which the exploration extends for slow retries.
+func (o *exploreOptions) givenTimeout() time.Duration {
+	if o.timeout == defaultTimeout {
+		return 0
+	}
+	return o.timeout
+}
+
 // replay returns the command that runs one plan alone.
 func (o *exploreOptions) replay(plan string) string {
 	words := []string{"testkit", "explore"}
@@ -195,8 +215,9 @@ func (o *exploreOptions) replay(plan string) string {
 	}
 	add(true, "scenario", o.scenario)
 	add(o.account != "", "service-account", o.account)
-	add(o.quietPeriod != defaultRest, "rest", o.quietPeriod.String())
-	add(o.timeout != defaultTimeout, "patience", o.timeout.String())
+	add(o.name != "", "name", o.name)
+	add(o.quietPeriod != defaultQuietPeriod, "quiet-period", o.quietPeriod.String())
+	add(o.timeout != defaultTimeout, "timeout", o.timeout.String())
 	add(o.parallel != 0, "parallel", strconv.Itoa(o.parallel))
 	if o.workloads {
 		words = append(words, "--workloads")
@@ -212,8 +233,9 @@ func (o *exploreOptions) replay(plan string) string {
 // repeated returns the repeated flags that affect a single plan, in order.
 func (o *exploreOptions) repeated() func(func(string, list) bool) {
 	return func(yield func(string, list) bool) {
-		_ = yield("crd", o.crds) && yield("rbac", o.rbac) && yield("without", o.without) && yield("keeps", o.keeps) &&
-			yield("leaves", o.leaves) && yield("unique", o.unique)
+		_ = yield("crd", o.crds) && yield("rbac", o.rbac) && yield("without", o.without) &&
+			yield("allow-residue", o.allowResidue) && yield("externally-managed", o.externallyManaged) &&
+			yield("irreplaceable", o.irreplaceable)
 	}
 }
 

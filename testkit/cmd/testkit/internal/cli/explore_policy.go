@@ -3,14 +3,10 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"testing/fstest"
 
-	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/homeostat-dev/homeostat/testkit/internal/rbac"
 	"github.com/homeostat-dev/homeostat/testkit/internal/scenario"
@@ -23,9 +19,6 @@ const policyFile = "rbac.json"
 type policy struct {
 	account string
 	files   fstest.MapFS
-	// clusterRules holds the rules for all namespaces. unknown reports that one of its ClusterRoles is not in the files.
-	clusterRules []rbacv1.PolicyRule
-	unknown      bool
 }
 
 // readPolicy reads the roles of the operator.
@@ -55,54 +48,11 @@ func readPolicy(paths []string, account string) (*policy, error) {
 		data = append(data, one...)
 	}
 	p.files = fstest.MapFS{policyFile: {Data: data}}
-	return p, p.addClusterRules(objects)
+	return p, nil
 }
 
-// addClusterRules collects the rules for all namespaces.
-func (p *policy) addClusterRules(objects []*unstructured.Unstructured) error {
-	roles := map[string][]rbacv1.PolicyRule{}
-	var bindings []rbacv1.ClusterRoleBinding
-	for _, u := range objects {
-		var err error
-		switch u.GetKind() {
-		case "ClusterRole":
-			var role rbacv1.ClusterRole
-			err = runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &role)
-			roles[role.Name] = role.Rules
-		case "ClusterRoleBinding":
-			var b rbacv1.ClusterRoleBinding
-			err = runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &b)
-			bindings = append(bindings, b)
-		}
-		if err != nil {
-			return fmt.Errorf("reading %s %s: %w", u.GetKind(), u.GetName(), err)
-		}
-	}
-	for _, b := range bindings {
-		if !slices.ContainsFunc(b.Subjects, func(s rbacv1.Subject) bool {
-			return s.Kind == rbacv1.ServiceAccountKind && s.Name == p.account
-		}) {
-			continue
-		}
-		rules, known := roles[b.RoleRef.Name]
-		p.clusterRules = append(p.clusterRules, rules...)
-		p.unknown = p.unknown || !known
-	}
-	return nil
-}
-
-// allowedInAllNamespaces reports whether the operator has a permission in all namespaces at once.
-func (p *policy) allowedInAllNamespaces(verb string, resource schema.GroupResource) bool {
-	has := func(list []string, want string) bool {
-		return slices.Contains(list, want) || slices.Contains(list, "*")
-	}
-	return p.unknown || slices.ContainsFunc(p.clusterRules, func(r rbacv1.PolicyRule) bool {
-		return has(r.Verbs, verb) && has(r.APIGroups, resource.Group) && has(r.Resources, resource.Resource)
-	})
-}
-
-// narrowedNote describes the restricted requests and their replacement.
-func narrowedNote(resources []string) string {
+// allNamespacesNote says which objects an operator of all namespaces sees.
+func allNamespacesNote(resources []string) string {
 	if len(resources) == 0 {
 		return ""
 	}

@@ -104,10 +104,30 @@ func TestExploreRejectsBadInput(t *testing.T) {
 			[]string{"--scenario", good, "--", plain},
 			"explore: " + plain + " is not executable: make it so with chmod +x, or put its interpreter in front of it",
 		},
-		"Rest": {
+		"QuietPeriod": {
 			"a typing error",
-			[]string{"--scenario", good, "--rest", "0s", "--", "true"},
-			"explore: --rest=0s: give a time that is longer than nothing",
+			[]string{"--scenario", good, "--quiet-period", "0s", "--", "true"},
+			"explore: --quiet-period=0s: give a time that is longer than nothing",
+		},
+		"Budget": {
+			"a typing error",
+			[]string{"--scenario", good, "--budget", "-1s", "--", "true"},
+			"explore: --budget=-1s: give a time that is longer than nothing",
+		},
+		"OldName": {
+			"it was renamed",
+			[]string{"--scenario", good, "--patience", "1s", "--", "true"},
+			"explore: flag provided but not defined: -patience; see",
+		},
+		"Continue": {
+			"it is no report",
+			[]string{"--scenario", good, "--continue", good, "--", "true"},
+			"explore: --continue=" + good + ": this is no JSON report: give one that was written with --report FILE.json",
+		},
+		"FurtherNamespace": {
+			"the scenario does not have it",
+			[]string{"--scenario", good, "--", "true", "--to={namespace:team-a}"},
+			"explore: {namespace:team-a}: the scenario has no such namespace: write namespaces: [team-a] into " + good,
 		},
 		"Account": {
 			"an account without roles has no rights",
@@ -151,7 +171,8 @@ func TestExploreRejectsBadInput(t *testing.T) {
 		"Mistake": {
 			"the first of two",
 			[]string{"--scenario", write(t, dir, "two.yaml", "steps:\n- nam: x\n- nam: y\n"), "--", "true"},
-			"explore: " + dir + `/two.yaml:2: unknown field "nam" in steps[0]: its fields are name, apply, patch, delete and wait`,
+			"explore: " + dir + `/two.yaml:2: unknown field "nam" in steps[0]: ` +
+				"its fields are name, namespace, apply, patch, delete and wait",
 		},
 	}
 	for name, tt := range tests {
@@ -201,7 +222,7 @@ func TestExploreRejectsInfeasibleInput(t *testing.T) {
 		},
 		"Silent": {
 			"it does not use the kubeconfig",
-			[]string{"--scenario", about("d.yaml", "x.yaml"), "--patience", "2s", "--", "sleep", "1000"},
+			[]string{"--scenario", about("d.yaml", "x.yaml"), "--timeout", "2s", "--", "sleep", "1000"},
 			"explore: the operator has asked the API server for nothing within 2s: make it use the kubeconfig in KUBECONFIG",
 		},
 	}
@@ -222,7 +243,7 @@ func TestExplore(t *testing.T) {
 	const plan = "crash-after/create-services-example#1"
 	got := w.run(explorePython("correct", "pages.py", "--only", plan,
 		"--report", dir+"/r.html", "--report", dir+"/r.xml", "--report", dir+"/r.json", "--report", dir+"/r.txt")...)
-	check(t, "a correct operator", got, 0, "1/1 passed  "+plan, "python3: 4 runs: 0 failed, 4 passed; seed 1;")
+	check(t, "a correct operator", got, 0, "1/1 passed  "+plan, "pages: 4 runs: 0 failed, 4 passed; seed 1;")
 	for _, name := range []string{"r.html", "r.xml", "r.json", "r.txt"} {
 		data, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil || !strings.Contains(string(data), "create-services-example#1") {
@@ -230,12 +251,33 @@ func TestExplore(t *testing.T) {
 		}
 	}
 
-	got = w.run(explorePython("status-forbidden", "status_forbidden.py", "--fault", "crash")...)
-	check(t, "a careless operator", got, 1, "forbidden: the operator's roles lack a right that it uses: ",
+	got = w.run(explorePython("status-forbidden", "status_forbidden.py", "--fault", "crash", "--stop-at-first")...)
+	check(t, "a careless operator", got, 1, "testkit: the first finding:\n", "without --stop-at-first it goes on",
+		"forbidden: the operator's roles lack a right that it uses: ",
 		`resources: ["pages/status"], verbs: ["update"]`, "To run this alone:", "--only none/1 -- "+python)
 
 	got = w.run(explorePython("correct", "pages.py", "--only", "crash-after/nothing#1")...)
 	check(t, "no such plan", got, 2, "--only=crash-after/nothing#1: this operator and scenario have no such plan")
+}
+
+// TestExploreSelection checks that a report says what was not tried, and that the next exploration goes on there.
+func TestExploreSelection(t *testing.T) {
+	t.Parallel()
+	needPython(t)
+	w := newWorkspace(t)
+	w.keepControlPlane()
+	file := filepath.Join(t.TempDir(), "r.json")
+	got := w.run(explorePython("correct", "pages.py", "--fault", "crash-before", "--sample", "1", "--name", "site",
+		"--timeline", "--report", file)...)
+	check(t, "one plan", got, 0, "testkit: none/1 passed", "testkit: trying 1 plan", "1/1 passed  crash-before/",
+		"only a sample of 1 was requested (", "site: 4 runs: 0 failed, 4 passed; ", "Timeline, ")
+	_, tried, _ := strings.Cut(got.err, "1/1 passed  ")
+	tried, _, _ = strings.Cut(tried, " ")
+	got = w.run(explorePython("correct", "pages.py", "--fault", "crash-before", "--list", "--continue", file)...)
+	check(t, "the other plans", got, 0, "\ncrash-before/")
+	if tried == "" || strings.Contains(got.out, tried+"\n") {
+		t.Errorf("%q was tried, and is in the list of the others:\n%s", tried, got.out)
+	}
 }
 
 // TestExploreAFixedPort checks that an operator that cannot run twice on a machine is run once at a time.

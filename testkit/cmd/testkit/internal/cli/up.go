@@ -118,6 +118,9 @@ func (c *command) upOptions(ctx context.Context, args []string) (upOptions, erro
 			return o, usagef("up: %w", err)
 		}
 	}
+	if err := o.checkRunning(dirs); err != nil {
+		return o, err
+	}
 	names := map[string]string{}
 	for _, dir := range dirs {
 		p, err := sandbox.Load(ctx, dir)
@@ -144,22 +147,8 @@ func (c *command) upAssets(ctx context.Context, o upOptions) (assets.Set, error)
 
 // attach handles a sandbox that is already running.
 func (c *command) attach(ctx context.Context, box client, s status, o upOptions) error {
-	if s.Context != o.context() {
-		where := "on a cluster of its own"
-		if s.Context != "" {
-			where = "in the cluster of context " + s.Context
-		}
-		return fmt.Errorf("a sandbox is already running, %s; stop it first: %s", where, stopCommand())
-	}
-	if s.WithoutOperators != o.bare {
-		return fmt.Errorf("a cluster is already running, %s; stop it first: %s",
-			map[bool]string{
-				true: "in which nothing was installed", false: "with its operators installed",
-			}[s.WithoutOperators], stopCommand())
-	}
-	if !slices.Equal(s.Dirs, o.dirs) {
-		return fmt.Errorf("a cluster is already running, with other operators (%s); stop it first: %s",
-			orNone(names(s.Dirs)), stopCommand())
+	if err := o.fits(s); err != nil {
+		return err
 	}
 	if o.detach {
 		c.say("it is already running")
@@ -190,6 +179,49 @@ func (c *command) attach(ctx context.Context, box client, s status, o upOptions)
 		case <-time.After(askInterval):
 		}
 	}
+}
+
+// checkRunning reports a running sandbox of the project that does not fit, before the folders are read, which takes time.
+func (o *upOptions) checkRunning(dirs []string) error {
+	box, err := findSandbox()
+	if err != nil || os.Getenv(background) != "" {
+		return err
+	}
+	s, err := box.status()
+	if err != nil {
+		return nil //nolint:nilerr // none is running
+	}
+	asked := *o
+	for _, dir := range dirs {
+		absolute, err := filepath.Abs(dir)
+		if err != nil {
+			return fmt.Errorf("finding the folder: %w", err)
+		}
+		asked.dirs = append(asked.dirs, absolute)
+	}
+	return asked.fits(s)
+}
+
+// fits returns an error if a running sandbox is not the one that is asked for.
+func (o *upOptions) fits(s status) error {
+	if s.Context != o.context() {
+		where := "on a cluster of its own"
+		if s.Context != "" {
+			where = "in the cluster of context " + s.Context
+		}
+		return fmt.Errorf("a sandbox is already running, %s; stop it first: %s", where, stopCommand())
+	}
+	if s.WithoutOperators != o.bare {
+		return fmt.Errorf("a cluster is already running, %s; stop it first: %s",
+			map[bool]string{
+				true: "in which nothing was installed", false: "with its operators installed",
+			}[s.WithoutOperators], stopCommand())
+	}
+	if !slices.Equal(s.Dirs, o.dirs) {
+		return fmt.Errorf("a cluster is already running, with other operators (%s); stop it first: %s",
+			orNone(names(s.Dirs)), stopCommand())
+	}
+	return nil
 }
 
 // detach starts the sandbox in the background and waits until it is ready.

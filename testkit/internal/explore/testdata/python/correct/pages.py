@@ -262,6 +262,7 @@ class Operator:
             core.replace_namespaced_service,
         )
         self.queue, self.stopped = Queue(), threading.Event()
+        self.pages = frozenset()  # the names of the Pages: replaced as a whole, because other threads iterate over it
 
     def list_pages(self, **arguments):
         return self.custom.list_namespaced_custom_object(GROUP, VERSION, self.namespace, PLURAL, **arguments)
@@ -301,7 +302,10 @@ class Operator:
             try:
                 listed = answer(list_(**RAW))
                 names = {item["metadata"]["name"] for item in listed["items"]}
-                for name in known | names:  # a missing object was deleted between two watches
+                if list_ == self.list_pages:
+                    self.pages = names
+                # An object that a reconcile has read may be gone before this list: no watch tells. So all Pages are due.
+                for name in known | names | self.pages:
                     self.queue.add(name)
                 known, failures = names, 0
                 for event in watch.Watch(return_type=object).stream(
@@ -311,7 +315,9 @@ class Operator:
                     _request_timeout=(REQUEST_TIMEOUT[0], WATCH_SECONDS + 30),
                 ):
                     if name := event["object"]["metadata"].get("name"):  # a bookmark has none
-                        known.add(name)
+                        known = known | {name}
+                        if list_ == self.list_pages:
+                            self.pages = known
                         self.queue.add(name)
             except Exception as error:  # any error, such as a 410, must lead to a new watch
                 failures += 1

@@ -1,0 +1,168 @@
+package explore_test
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/homeostat-dev/homeostat/testkit"
+	"github.com/homeostat-dev/homeostat/testkit/internal/explore"
+	"github.com/homeostat-dev/homeostat/testkit/internal/kitadapter"
+	"github.com/homeostat-dev/homeostat/testkit/internal/report"
+	v1 "github.com/homeostat-dev/homeostat/testkit/mutants/api/v1"
+)
+
+// Several plans find the same bug: the operator drops the error of a write. They are one finding, although an object is
+// missing in some of the runs, and has an old value in others.
+func TestOneCauseIsOneFinding(t *testing.T) {
+	t.Parallel()
+	o := causeOptions(&causeOperator{dropsErrors: true}, "error-500", "error-503") // a client repeats what gets 429
+	o.Steps = append(o.Steps, kitadapter.Step("three", applyLevel("3")))
+	o.Timeout = 3 * time.Second
+	o.Parallel = 12 // the failed runs wait for the timeout, and do nothing else
+	r := run(t, o)
+	failed := len(r.Failures())
+	if failed < 11 {
+		t.Fatalf("%d runs failed, want at least 11\n%s", failed, text(t, r))
+	}
+	found := r.Findings()
+	if len(found) != 1 || len(found[0].Runs) != failed {
+		t.Errorf("findings %v, want one with all %d failed runs\n%s", found, failed, text(t, r))
+	}
+	if want := fmt.Sprintf("The same cause in %d other runs: ", failed-1); strings.Count(text(t, r), want) != 1 {
+		t.Errorf("%q is not once in the text:\n%s", want, text(t, r))
+	}
+	if name := regexp.MustCompile(`\S+-run-[0-9a-f]{8}`).FindString(text(t, r)); name != "" {
+		t.Errorf("the text has the name of a run, %s, and should have $NAMESPACE:\n%s", name, text(t, r))
+	}
+}
+
+// What an operator does in several namespaces has one cause.
+func TestCauseInSeveralNamespaces(t *testing.T) {
+	t.Parallel()
+	cause := func(object string) string {
+		return explore.CauseOf("foreign", "the operator changed configmaps/"+object+", which")
+	}
+	const a, b = "$NAMESPACE-team-a:roots", "$NAMESPACE-team-b:roots"
+	if cause(a) != cause(b) {
+		t.Errorf("%q and %q differ", cause(a), cause(b))
+	}
+	for _, other := range []string{"$NAMESPACE-team-b:others", "roots", "$NAMESPACE-roots"} {
+		if cause(a) == cause(other) {
+			t.Errorf("%s and %s have the same cause %q", a, other, cause(a))
+		}
+	}
+}
+
+// A finding in the runs without a fault does not end the exploration, and is not held against the faults again.
+func TestFindingWithoutFault(t *testing.T) {
+	t.Parallel()
+	r := run(t, causeOptions(&causeOperator{asksForPods: true}, "error-503"))
+	found := r.Findings()
+	all := []string{"none/1", "none/2", "none/3"}
+	if len(found) != 1 || found[0].Oracle != "forbidden" || !slices.Equal(found[0].Runs, all) {
+		t.Errorf("findings %v, want a missing permission in the runs without a fault\n%s", found, text(t, r))
+	}
+	if passed := r.Count(report.Passed); passed < 2 {
+		t.Errorf("%d plans passed, want several\n%s", passed, text(t, r))
+	}
+	if notes := strings.Join(r.Notes, "\n"); !strings.Contains(notes, "violates without a fault (1)") {
+		t.Errorf("the notes do not mention the finding: %s", notes)
+	}
+}
+
+// applyLevel returns the action of a step.
+func applyLevel(level string) func(*testkit.K) {
+	return func(k *testkit.K) {
+		k.Apply(&v1.Proxy{
+			ObjectMeta: metav1.ObjectMeta{Name: "edge"}, Spec: v1.ProxySpec{Settings: map[string]string{"level": level}},
+		})
+	}
+}
+
+func causeOptions(o *causeOperator, faults ...string) explore.Options {
+	return explore.Options{
+		Opener: kitadapter.Open, Name: "causes", Timeout: testkit.DefaultTimeout, Seed: 1, Faults: faults,
+		Subject: kitadapter.InProcess(func(k *testkit.K, opts ...testkit.StartOption) explore.Process {
+			cfg := k.Config
+			if o.asksForPods {
+				cfg = k.ServiceAccount("proxy")
+			}
+			return k.Start(o.setup, append(opts, testkit.WithConfig(cfg))...)
+		}),
+		Steps: []explore.Step{kitadapter.Step("one", applyLevel("1")), kitadapter.Step("two", applyLevel("2"))},
+	}
+}
+
+// causeOperator maintains two ConfigMaps.
+type causeOperator struct {
+	dropsErrors bool // a failed write is not retried
+	asksForPods bool // it lists a kind that its roles do not allow, and does without
+}
+
+func (o *causeOperator) setup(mgr manager.Manager) error {
+	c, live := mgr.GetClient(), mgr.GetAPIReader()
+	reconciler := reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+		proxy := &v1.Proxy{}
+		if err := c.Get(ctx, req.NamespacedName, proxy); err != nil || !proxy.DeletionTimestamp.IsZero() {
+			return reconcile.Result{}, client.IgnoreNotFound(err)
+		}
+		if o.asksForPods {
+			_ = live.List(ctx, &corev1.PodList{}, client.InNamespace(req.Namespace))
+		}
+		for _, name := range []string{req.Name, req.Name + "-copy"} {
+			child := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: req.Namespace, Name: name}}
+			_, err := controllerutil.CreateOrUpdate(ctx, c, child, func() error {
+				child.Data = map[string]string{"level": proxy.Spec.Settings["level"]}
+				return controllerutil.SetControllerReference(proxy, child, mgr.GetScheme())
+			})
+			if err != nil && !o.dropsErrors {
+				return reconcile.Result{}, err
+			}
+		}
+		return reconcile.Result{}, nil
+	})
+	b := ctrl.NewControllerManagedBy(mgr).For(&v1.Proxy{})
+	if !o.dropsErrors { // or an event of one ConfigMap would repair the other
+		b = b.Owns(&corev1.ConfigMap{})
+	}
+	return b.Complete(reconciler)
+}
+
+// A step changes what the operator makes in the step before. A run in which it cannot exist yet says nothing.
+func TestStepThatCannotBeDone(t *testing.T) {
+	t.Parallel()
+	o := causeOptions(&causeOperator{}, "down", "missed")
+	o.Steps[1] = kitadapter.Step("annotate", func(k *testkit.K) {
+		child := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "edge"}}
+		k.Update(child, func() { child.Annotations = map[string]string{"a": "b"} })
+	})
+	r := run(t, o)
+	untried := map[string]string{}
+	for _, run := range r.Runs {
+		if run.Outcome == report.Untried {
+			untried[run.Name] = run.UntriedReason
+		}
+	}
+	const want = "a step cannot be done before the operator has made what it is about: "
+	for _, plan := range []string{"down@one+annotate", "missed/proxies.mutants.homeostat.dev@one+annotate"} {
+		if !strings.HasPrefix(untried[plan], want) {
+			t.Errorf("%s is untried because of %q, want %q\n%s", plan, untried[plan], want, text(t, r))
+		}
+	}
+	if len(r.Failures()) > 0 {
+		t.Errorf("a run failed\n%s", text(t, r))
+	}
+}
