@@ -135,8 +135,9 @@ func (c *Collector) stop() {
 // expected reports whether an error is part of normal operation: another client was faster, an object still exists, or
 // a kind does not exist.
 func expected(err error) bool {
-	return errors.Is(err, errRemaining) || errors.Is(err, errOwnerNotObserved) || errors.Is(err, context.Canceled) ||
-		apierrors.IsConflict(err) || apierrors.IsNotFound(err) || meta.IsNoMatchError(err)
+	return errors.Is(err, errRemaining) || errors.Is(err, errOwnerNotObserved) ||
+		errors.Is(err, errDependentNotObserved) || errors.Is(err, context.Canceled) || apierrors.IsConflict(err) ||
+		apierrors.IsNotFound(err) || meta.IsNoMatchError(err)
 }
 
 // work processes items of a queue until it is shut down. It requeues an item after an error.

@@ -97,15 +97,27 @@ func (c *Collector) orphanDependents(ctx context.Context, n *node) error {
 	return c.dropFinalizer(ctx, n, metav1.FinalizerOrphanDependents)
 }
 
-// deleteDependents removes the finalizer of the owner when no dependent blocks it, and queues the dependents.
+// errDependentNotObserved requeues an owner: the event of a dependent that blocks its deletion is pending.
+var errDependentNotObserved = errors.New("no event has told of a dependent yet")
+
+// deleteDependents removes the finalizer of the owner when no dependent blocks it, and queues the dependents. It lists
+// the dependents on the server before: each kind has a watch of its own, so the event of a dependent may arrive after
+// the deletion of its owner.
 func (c *Collector) deleteDependents(ctx context.Context, n *node) error {
-	blocked := false
-	for _, d := range c.graph.dependentsOf(n.uid) {
+	blocks := func(d *node) bool { return d.blocks(n.uid) }
+	observed := c.graph.dependentsOf(n.uid)
+	for _, d := range observed {
 		c.objects.Add(d.uid)
-		blocked = blocked || d.blocks(n.uid)
 	}
-	if blocked {
+	if slices.ContainsFunc(observed, blocks) {
 		return nil
+	}
+	stored, err := c.listDependents(ctx, n)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(stored, blocks) {
+		return errDependentNotObserved
 	}
 	return c.dropFinalizer(ctx, n, metav1.FinalizerDeleteDependents)
 }

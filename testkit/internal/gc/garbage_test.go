@@ -296,20 +296,34 @@ func TestOwnerWithoutEvents(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
 	crd := definition(word(), apiextensionsv1.NamespaceScoped)
-	asked := late.add(crd.Spec.Names.Plural)
+	kind := late.add(crd.Spec.Names.Plural)
 	gvk := install(t, crd)
 	owner := newCustom(t, gvk, ns.Name, "owner")
 	child := newConfigMap(t, ns, "child", ownedBy(owner))
-	select {
-	case <-asked: // the response is that the owner exists
-	case <-time.After(timeout):
-		t.Fatal("the collector does not request the owner")
-	}
+	closed(t, kind.requested, "the collector should request the owner, which exists")
 	always(t, kept(t, child))
 	deleteObject(t, owner, background)
 	eventually(t, gone(t, owner))
 	late.lift(crd.Spec.Names.Plural)
 	eventually(t, gone(t, child))
+}
+
+// The watches of owner and dependent are independent: the deletion of the owner may be observed first.
+func TestDependentWithoutEvents(t *testing.T) {
+	t.Parallel()
+	ns := newNamespace(t)
+	crd := definition(word(), apiextensionsv1.NamespaceScoped)
+	kind := late.add(crd.Spec.Names.Plural)
+	gvk := install(t, crd)
+	closed(t, kind.listed, "the collector should know the kind")
+	owner := newConfigMap(t, ns, "owner")
+	dependent := newCustom(t, gvk, ns.Name, "dependent", ownedBy(owner), blocking, held)
+	deleteObject(t, owner, foreground)
+	always(t, deleting(t, owner))
+	late.lift(crd.Spec.Names.Plural)
+	eventually(t, deleting(t, owner, dependent))
+	release(t, dependent)
+	eventually(t, gone(t, owner, dependent))
 }
 
 func TestCustomResourceDefinitionDeleted(t *testing.T) {

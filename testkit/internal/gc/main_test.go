@@ -85,8 +85,19 @@ var late delay
 type delay struct {
 	next http.RoundTripper
 
-	mu     sync.Mutex
-	unseen map[string]chan struct{} // by plural; closed when an object of that kind was requested
+	mu    sync.Mutex
+	kinds map[string]*delayed // by plural
+}
+
+// A delayed kind has channels that are closed when the client has requested a list, and an object.
+type delayed struct{ listed, requested chan struct{} }
+
+func closeOnce(c chan struct{}) {
+	select {
+	case <-c:
+	default:
+		close(c)
+	}
 }
 
 func (d *delay) wrap(next http.RoundTripper) http.RoundTripper {
@@ -107,34 +118,43 @@ func (d *delay) RoundTrip(req *http.Request) (*http.Response, error) {
 func (d *delay) holds(path string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for plural, asked := range d.unseen {
+	for plural, k := range d.kinds {
 		switch _, name, found := strings.Cut(path, "/"+plural); {
 		case found && name == "":
+			closeOnce(k.listed)
 			return true
-		case found && asked != nil:
-			close(asked)
-			d.unseen[plural] = nil
+		case found:
+			closeOnce(k.requested)
 		}
 	}
 	return false
 }
 
-// add holds a kind back. The channel is closed when the client has requested an object of that kind.
-func (d *delay) add(plural string) <-chan struct{} {
+// add holds a kind back.
+func (d *delay) add(plural string) *delayed {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.unseen == nil {
-		d.unseen = map[string]chan struct{}{}
+	if d.kinds == nil {
+		d.kinds = map[string]*delayed{}
 	}
-	asked := make(chan struct{})
-	d.unseen[plural] = asked
-	return asked
+	d.kinds[plural] = &delayed{listed: make(chan struct{}), requested: make(chan struct{})}
+	return d.kinds[plural]
 }
 
 func (d *delay) lift(plural string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	delete(d.unseen, plural)
+	delete(d.kinds, plural)
+}
+
+// closed waits until a channel is closed.
+func closed(t *testing.T, c <-chan struct{}, event string) {
+	t.Helper()
+	select {
+	case <-c:
+	case <-time.After(timeout):
+		t.Fatalf("not within %v: %s", timeout, event)
+	}
 }
 
 // timeout is far more than any step takes on an idle machine.
