@@ -89,8 +89,11 @@ type delay struct {
 	kinds map[string]*delayed // by plural
 }
 
-// A delayed kind has channels that are closed when the client has requested a list, and an object.
-type delayed struct{ listed, requested chan struct{} }
+// A delayed kind has objects in one namespace. Its channels are closed when the client has requested a list, and an object.
+type delayed struct {
+	namespace         string
+	listed, requested chan struct{}
+}
 
 func closeOnce(c chan struct{}) {
 	select {
@@ -119,10 +122,10 @@ func (d *delay) holds(path string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for plural, k := range d.kinds {
-		switch _, name, found := strings.Cut(path, "/"+plural); {
+		switch prefix, name, found := strings.Cut(path, "/"+plural); {
 		case found && name == "":
 			closeOnce(k.listed)
-			return true
+			return !strings.Contains(prefix, "/namespaces/") || strings.HasSuffix(prefix, "/namespaces/"+k.namespace)
 		case found:
 			closeOnce(k.requested)
 		}
@@ -130,14 +133,14 @@ func (d *delay) holds(path string) bool {
 	return false
 }
 
-// add holds a kind back.
-func (d *delay) add(plural string) *delayed {
+// add holds a kind back: lists of all namespaces, and of this one.
+func (d *delay) add(plural, namespace string) *delayed {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.kinds == nil {
 		d.kinds = map[string]*delayed{}
 	}
-	d.kinds[plural] = &delayed{listed: make(chan struct{}), requested: make(chan struct{})}
+	d.kinds[plural] = &delayed{namespace: namespace, listed: make(chan struct{}), requested: make(chan struct{})}
 	return d.kinds[plural]
 }
 
