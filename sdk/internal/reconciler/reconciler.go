@@ -104,4 +104,4 @@ func (e *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{RequeueAfter: time.Millisecond}, nil
 }
 
-var errNotConverging = errors.New("every pass over the object writes something: it does not settle")
+var errNotConverging = errors.New("every reconcile of the object writes something: it does not converge")

@@ -71,9 +71,9 @@ func (x *Explorer) learn(ctx context.Context, runs []*run, reports []report.Run)
 	}
 	x.setFaultless(reports)
 	for _, r := range runs {
-		x.settling = max(x.settling, r.settling)
+		x.longestStep = max(x.longestStep, r.longestStep)
 	}
-	if err := x.learnRetry(ctx); err != nil {
+	if err := x.measureRetry(ctx); err != nil {
 		return nil, err
 	}
 	return x.runFresh(ctx, runs[0])

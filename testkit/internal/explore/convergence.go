@@ -146,7 +146,7 @@ func (r *run) waitBaselineIdle(step int) (over, goesOn bool) {
 		rests := r.idle.HasBeenIdle(ctx, r.x.QuietPeriod, idle) && r.hasPolled()
 		if rests && r.unlessKnown(r.checkStatus(step)) == nil && (step < len(r.x.Steps) || !r.hasResidue()) && !r.isBehind() {
 			r.addCheckpoint()
-			r.settling = max(r.settling, time.Since(began)-r.idle.SinceLastChange())
+			r.longestStep = max(r.longestStep, time.Since(began)-r.idle.SinceLastChange())
 			return true, true
 		}
 		select {

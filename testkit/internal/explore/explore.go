@@ -171,9 +171,9 @@ type Explorer struct {
 
 	persistent  *differences
 	triggers    *triggers
-	learnsRetry bool          // no timeout was set
+	measuresRetry bool          // no timeout was set
 	retry       time.Duration // the time after which a failed write was repeated; 0 means that it is unknown
-	settling    time.Duration // the longest time until the last change after a step of a baseline run
+	longestStep time.Duration // the longest time until the last change after a step of a baseline run
 
 	fresh      []*freshReference // by step; set if the baseline differs from a fresh operator
 	freshNotes []string          // about the comparison with a fresh operator
@@ -187,7 +187,7 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (*Explorer, error) {
 	}
 	if x.Timeout == 0 {
 		x.Timeout = defaultTimeout
-		x.learnsRetry = true
+		x.measuresRetry = true
 	}
 	if x.Parallel == 0 {
 		x.Parallel = runsPerProcessor * runtime.GOMAXPROCS(0)

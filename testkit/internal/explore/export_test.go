@@ -21,8 +21,8 @@ func CauseOf(oracle, message string) string {
 // Retry returns the time after which a failed write was repeated, or 0 if it is unknown.
 func (x *Explorer) Retry() time.Duration { return x.retry }
 
-// Patience returns the timeout of an exploration, and the notes about it, after a retry was measured.
-func Patience(timeout, retry time.Duration) (time.Duration, []string) {
+// TimeoutAfterRetry returns the timeout of an exploration, and the notes about it, after a retry was measured.
+func TimeoutAfterRetry(timeout, retry time.Duration) (time.Duration, []string) {
 	x := &Explorer{Options: Options{Timeout: timeout}}
 	x.extendTimeout(retry)
 	return x.Timeout, x.retryNotes()

@@ -61,7 +61,7 @@ func TestRetryExtendsTimeout(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			timeout, notes := explore.Patience(30*time.Second, test.retry)
+			timeout, notes := explore.TimeoutAfterRetry(30*time.Second, test.retry)
 			got := strings.Join(notes, "\n")
 			if timeout != test.timeout || !strings.HasPrefix(got, test.note) || test.note == "" && got != "" {
 				t.Errorf("the timeout is %v with notes %q, want %v and %q", timeout, notes, test.timeout, test.note)

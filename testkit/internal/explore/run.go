@@ -29,10 +29,10 @@ type run struct {
 	*view
 	*outcome
 
-	procs    *processes
-	idle     *quiescence.Detector
-	duration time.Duration
-	settling time.Duration // the longest time until the last change after a step of a baseline run
+	procs       *processes
+	idle        *quiescence.Detector
+	duration    time.Duration
+	longestStep time.Duration // the longest time until the last change after a step of a baseline run
 
 	checkpoints       []state.State
 	survivors         state.State                // objects that may outlive the custom resources

@@ -33,7 +33,7 @@ type status struct {
 	Kubeconfig string `json:"kubeconfig,omitempty"`
 	Programs   string `json:"programs,omitempty"`
 	// Lines lists all lines reported so far.
-	Lines []string `json:"news,omitempty"`
+	Lines []string `json:"lines,omitempty"`
 	// Ready reports that all samples have been Ready once. SampleCommands are commands to try then.
 	Ready          bool     `json:"ready,omitempty"`
 	SampleCommands []string `json:"hints,omitempty"`
