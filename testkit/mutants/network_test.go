@@ -150,6 +150,13 @@ func (n *network) failInOrder(matches ...func(*http.Request) bool) {
 	}, nil)
 }
 
+// hasWatched reports whether a watch was opened.
+func (n *network) hasWatched() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.watches) > 0
+}
+
 // openWatches returns the open watches of a resource.
 func (n *network) openWatches(resource string) []*watchBody {
 	n.mu.Lock()

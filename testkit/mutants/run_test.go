@@ -122,8 +122,15 @@ func (r *run) eventually(holds func(ctx context.Context) error) error {
 	}
 }
 
-// waitIdle returns nil when the operator is idle.
+// waitIdle returns nil when the operator is idle. An operator that has opened no watch is still starting.
 func (r *run) waitIdle() error {
+	r.t.Helper()
+	r.Wait("the operator watches", func(context.Context) error {
+		if r.net.hasWatched() {
+			return nil
+		}
+		return errors.New("it does not")
+	})
 	ctx, cancel := context.WithTimeout(r.Context(), r.timeout)
 	defer cancel()
 	return r.op.Recorder().WaitIdle(ctx, quietPeriod)
