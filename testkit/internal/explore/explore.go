@@ -169,11 +169,11 @@ type Explorer struct {
 
 	noBaseline string // why there is no baseline after the baseline runs, or ""
 
-	persistent  *differences
-	triggers    *triggers
+	persistent    *differences
+	triggers      *triggers
 	measuresRetry bool          // no timeout was set
-	retry       time.Duration // the time after which a failed write was repeated; 0 means that it is unknown
-	longestStep time.Duration // the longest time until the last change after a step of a baseline run
+	retry         time.Duration // the time after which a failed write was repeated; 0 means that it is unknown
+	longestStep   time.Duration // the longest time until the last change after a step of a baseline run
 
 	fresh      []*freshReference // by step; set if the baseline differs from a fresh operator
 	freshNotes []string          // about the comparison with a fresh operator
