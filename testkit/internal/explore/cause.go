@@ -42,8 +42,12 @@ func causeOf(v *report.Violation, canonical func(string) string) (cause, part st
 			return strings.Join(kinds, ", "), report.CanonicalText(canonical(strings.Join(fields, ", ")))
 		}
 	}
-	return report.CanonicalText(furtherNamespace.ReplaceAllString(canonical(v.Message), "$$NAMESPACE-#:")), ""
+	message := furtherNamespace.ReplaceAllString(canonical(v.Message), "$$NAMESPACE-#:")
+	return report.CanonicalText(conditionStatus.ReplaceAllString(message, "#")), ""
 }
+
+// conditionStatus matches the status of a condition at the end of a message.
+var conditionStatus = regexp.MustCompile(`\b(True|False|Unknown)$`)
 
 // furtherNamespace matches the namespace in the canonical name of an object in a further namespace (see package state). An
 // operator that does the same in several namespaces has one cause.

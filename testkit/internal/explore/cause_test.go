@@ -66,6 +66,20 @@ func TestCauseInSeveralNamespaces(t *testing.T) {
 	}
 }
 
+// A status that is wrong in the same way for each status of a condition has one cause.
+func TestCauseForEachConditionStatus(t *testing.T) {
+	t.Parallel()
+	cause := func(condition, status string) string {
+		return explore.CauseOf("status", "the lastTransitionTime of condition "+condition+" moved although its status stayed "+status)
+	}
+	if a, b := cause("Synced", "True"), cause("Synced", "False"); a != b {
+		t.Errorf("%q and %q differ", a, b)
+	}
+	if a, b := cause("Synced", "True"), cause("Ready", "True"); a == b {
+		t.Errorf("two conditions have the same cause %q", a)
+	}
+}
+
 // A finding in the runs without a fault does not end the exploration, and is not held against the faults again.
 func TestFindingWithoutFault(t *testing.T) {
 	t.Parallel()

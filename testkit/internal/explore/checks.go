@@ -21,6 +21,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/intercept"
 	"github.com/homeostat-dev/homeostat/testkit/internal/oracle"
 	"github.com/homeostat-dev/homeostat/testkit/internal/readiness"
+	"github.com/homeostat-dev/homeostat/testkit/internal/report"
 )
 
 // checks runs the oracles on the records of a run.
@@ -83,9 +84,32 @@ func (ch checks) checkSpecWrites() {
 func (ch checks) checkStatusHistory() {
 	all := func(history.Change) bool { return true }
 	inTime := oracle.BeforeLateWrite(ch.operator.Calls())
-	ch.addViolations(oracle.Statuses(ch.changes, ch.statusKinds(), inTime))
+	statuses := func(changes []history.Change) []report.Violation {
+		return oracle.Statuses(changes, ch.statusKinds(), inTime)
+	}
+	found := statuses(ch.changes)
+	ch.noteEarlier(found, statuses)
+	ch.addViolations(found)
 	ch.addViolations(oracle.PrematureConditions(ch.changes, ch.statusKinds(), all))
 	ch.addViolations(oracle.UnfinishedRollouts(ch.operator.Calls(), ch.changes, ch.statusKinds()))
+}
+
+// noteEarlier notes in violations that the states before the first fault violate the rule in the same way.
+func (ch checks) noteEarlier(found []report.Violation, check func([]history.Change) []report.Violation) {
+	if len(found) == 0 || ch.faultAt.IsZero() {
+		return
+	}
+	end := slices.IndexFunc(ch.changes, func(c history.Change) bool { return c.At.After(ch.faultAt) })
+	if end < 0 {
+		return
+	}
+	earlier := check(ch.changes[:end])
+	for i := range found {
+		same := func(v report.Violation) bool { return v.Message == found[i].Message }
+		if slices.ContainsFunc(earlier, same) {
+			found[i].Detail = "This happened before the fault: its cause is a race that does not need the fault.\n" + found[i].Detail
+		}
+	}
 }
 
 // checkLostUpdate checks that the annotation of another manager survived.
@@ -170,7 +194,7 @@ func (ch checks) checkResidue() {
 				continue // see below
 			}
 			ch.addViolation(oracleResidue, fmt.Sprintf("%s is left after the custom resources were deleted", ch.name(c)),
-				describe(c.Object))
+				describeResidue(groupResourceOf(c).Resource, c.Object))
 		}
 	}
 	for _, c := range ch.operator.Calls() {
@@ -197,9 +221,15 @@ func (ch checks) checkClusterScoped(c intercept.Call) {
 	}
 	if string(u.GetUID()) == c.UID {
 		ch.addViolation(oracleResidue, fmt.Sprintf("%s %s, of the whole cluster, is left after the custom resources were deleted",
-			u.GetKind(), u.GetName()), describe(u))
+			u.GetKind(), u.GetName()), describeResidue(c.Resource, u))
 		_ = ch.space.Client.Delete(ch.space.Context(), u) // for later runs
 	}
+}
+
+// describeResidue describes an object that is left, and how to allow it.
+func describeResidue(resource string, u *unstructured.Unstructured) string {
+	return fmt.Sprintf("if objects of this kind may remain, allow it with chaos.AllowResidue(%q) or --allow-residue %s\n\n",
+		resource, resource) + describe(u)
 }
 
 // checkPermissions finds rules with wildcards. An operator without a ServiceAccount of its own has no roles to check.

@@ -55,7 +55,8 @@ func (r *run) compare(step int) string {
 // differences compares two states apart from what differs between baseline runs, and from counters of attempts that are
 // greater by what the faults may have caused.
 func (r *run) differences(step int, want, got state.State) string {
-	want, got = r.baseline.Mask.Apply(want), r.baseline.Mask.Apply(got)
+	mask := r.x.endStateMask(want, got)
+	want, got = mask.Apply(want), mask.Apply(got)
 	diff := state.Difference(want, got)
 	if diff == "" {
 		return ""
@@ -68,6 +69,20 @@ func (r *run) differences(step int, want, got state.State) string {
 		}
 	}
 	return diff
+}
+
+// endStateMask returns what is not compared after a fault: what differs between baseline runs, and the fields that the operator
+// leaves to other managers. Of an object that it leaves to them, only the existence is compared.
+func (x *Explorer) endStateMask(states ...state.State) state.Mask {
+	if len(x.ExternallyManaged) == 0 {
+		return x.baseline.Mask
+	}
+	mask := maps.Clone(x.baseline.Mask)
+	for _, place := range x.ExternallyManaged {
+		isObject := slices.ContainsFunc(states, func(s state.State) bool { _, ok := s[place]; return ok })
+		mask[place] = !isObject || mask[place]
+	}
+	return mask
 }
 
 // maxAttempts returns how many more starts and attempts the faults of the run may have caused.

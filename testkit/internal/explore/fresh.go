@@ -100,14 +100,16 @@ func (x *Explorer) compareFresh(
 	if diff == "" {
 		return nil, nil, "it depends on the order of events", nil
 	}
-	return &report.Run{
+	found := &report.Run{
 		Name: second.plan.Name, Fault: second.plan.Fault, Summary: second.plan.Summary, Outcome: report.Failed,
 		Duration: second.sinceBegan(), Timeline: of.timeline(),
 		Violations: []report.Violation{{
 			Oracle: oracleFresh, Message: fmt.Sprintf("%s %s", of.after(step), state.Explain(fresh, edited)),
 			Detail: "-: a fresh operator, +: after the steps\n" + diff,
 		}},
-	}, reference, "", nil
+	}
+	shortenNames(found, of.space.Namespace)
+	return found, reference, "", nil
 }
 
 // comparable returns the state of a fresh operator and a state after steps, without what may differ.
@@ -136,7 +138,7 @@ func (x *Explorer) comparable(reference *freshReference, got state.State) (fresh
 			}
 		}
 	}
-	return state.WithoutHistory(mask.Apply(fresh), mask.Apply(edited))
+	return state.WithoutHistory(mask.Remove(fresh), mask.Remove(edited))
 }
 
 // isKept reports whether an object with this canonical name depends on earlier steps by its nature: a claim has data, and

@@ -152,6 +152,9 @@ func (f *freshRun) difference() string {
 	return state.Difference(fresh, edited)
 }
 
+// summaries are the conditions that are True if the operator does what an object wants.
+var summaries = []string{readiness.Ready, "Synced", "Available", "Healthy"}
+
 // whyUnusable returns why the state of the idle operator is no reference, or "". The operator may not do what the objects
 // want, for example because they suspend it. Then it may keep what it has made before. A Job has run once, and what came of
 // it remains.
@@ -166,9 +169,13 @@ func (f *freshRun) whyUnusable() string {
 	}
 	now, names := f.state(), f.names(f.log.Changes())
 	for _, c := range f.log.CurrentObjects() {
-		ready, ok := readiness.Condition(c.Object, readiness.Ready)
-		if ok && ready.Status != metav1.ConditionTrue && f.writesStatusOf(groupResourceOf(c)) {
-			return fmt.Sprintf("%s is not Ready there: %s", names.Of(c.Object.GetUID()), ready.Reason)
+		if !f.writesStatusOf(groupResourceOf(c)) {
+			continue
+		}
+		for _, summary := range summaries {
+			if is, ok := readiness.Condition(c.Object, summary); ok && is.Status != metav1.ConditionTrue {
+				return fmt.Sprintf("%s is not %s there: %s", names.Of(c.Object.GetUID()), summary, is.Reason)
+			}
 		}
 	}
 	for name := range f.of.checkpoints[f.step] {

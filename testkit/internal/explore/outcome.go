@@ -17,6 +17,7 @@ type outcome struct {
 	entries        []report.Entry
 	violations     []report.Violation
 	injected       map[string]bool   // by the name of the plan
+	faultAt        time.Time         // the first fault
 	untriedReasons map[string]string // why a fault could not be injected, by the name of the plan
 	discarded      bool              // violations do not count
 	infraErr       error             // an error of the test infrastructure
@@ -29,6 +30,9 @@ func (o *outcome) logStep(text string) { o.addEntry(report.Entry{Lane: report.Sc
 func (o *outcome) logFault(p *fault.Plan, text string) {
 	o.mu.Lock()
 	o.injected[p.Name] = true
+	if o.faultAt.IsZero() {
+		o.faultAt = time.Now()
+	}
 	o.mu.Unlock()
 	o.addEntry(report.Entry{Lane: report.Fault, Text: text})
 }

@@ -23,13 +23,18 @@ import (
 // reactionTime is the time within which the operator must react to be expected to do so after a fault.
 const reactionTime = 5 * time.Second
 
+// maxTriggerRetries is the number of further runs without a fault if one fails.
+const maxTriggerRetries = 2
+
 // triggers are those that the operator reacts to. They are learned when the first plan needs them. It is safe for concurrent
 // use.
 type triggers struct {
 	mu      sync.Mutex
 	known   bool
 	all     []fault.Trigger // one for each kind
-	omitted []string
+	omitted []string        // the operator does not react to them
+	failed  []string        // the runs that should show it failed for another reason
+	retries int             // of such runs
 }
 
 // newFaultRun returns the run of a plan with a fault, after it has learned the triggers if the plan has some.
@@ -75,9 +80,12 @@ func (ts *triggers) judge(r *run, all, candidates []fault.Trigger) []fault.Trigg
 	switch {
 	case r.ignored != "":
 		ts.omitted = append(ts.omitted, r.ignored)
-	case failed: // it is unknown why
+	case failed && ts.retries < maxTriggerRetries: // by chance, perhaps
+		ts.retries++
+		return candidates
+	case failed:
 		for _, t := range all {
-			ts.omitted = append(ts.omitted, t.Text)
+			ts.failed = append(ts.failed, t.Text)
 		}
 		ts.known = true
 		return nil
@@ -269,9 +277,14 @@ func (v *view) hasWrittenSince(since time.Time) bool {
 func (x *Explorer) triggerNotes() []string {
 	x.triggers.mu.Lock()
 	defer x.triggers.mu.Unlock()
-	if len(x.triggers.omitted) == 0 {
-		return nil
+	var notes []string
+	if all := x.triggers.omitted; len(all) > 0 {
+		notes = append(notes, "after watches have ended, this is not tried, because the operator does not react to it without a "+
+			"fault either: "+strings.Join(all, ", "))
 	}
-	return []string{"after watches have ended, this is not tried, because the operator does not react to it without a fault " +
-		"either: " + strings.Join(x.triggers.omitted, ", ")}
+	if all := x.triggers.failed; len(all) > 0 {
+		notes = append(notes, "after watches have ended, this is not tried, because the runs without a fault that should show how "+
+			"the operator reacts to it failed: "+strings.Join(all, ", "))
+	}
+	return notes
 }

@@ -34,6 +34,28 @@ func TestDesired(t *testing.T) {
 	}
 }
 
+// The API server stores stringData as data, which has no manager after an apply.
+func TestDesiredSecret(t *testing.T) {
+	t.Parallel()
+	type fields = map[string]any
+	got := state.Desired(&unstructured.Unstructured{Object: fields{
+		"apiVersion": "v1", "kind": "Secret", "type": "Opaque",
+		"metadata": fields{
+			"name": "a", "managedFields": []any{fields{
+				"manager": "m", "operation": "Apply", "fieldsType": "FieldsV1",
+				"fieldsV1": fields{"f:stringData": fields{"f:key": fields{}}, "f:data": fields{"f:other": fields{}}},
+			}},
+		},
+		"data": fields{"key": "YQ==", "other": "Yg==", "unmanaged": "Yw=="},
+	}})
+	want := fields{
+		"apiVersion": "v1", "kind": "Secret", "metadata": fields{"name": "a"}, "data": fields{"key": "YQ==", "other": "Yg=="},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 // A patch from a to b turns a into b, and leaves other fields of a value alone.
 func TestMergePatch(t *testing.T) {
 	t.Parallel()

@@ -28,6 +28,10 @@ func keepSetFields(u *unstructured.Unstructured, fields map[string]any) {
 	if set.Empty() {
 		return
 	}
+	if u.GetKind() == "Secret" { // the API server turns stringData into data, which has no manager then
+		const from, to = "stringData", "data"
+		set = set.Union(renamed(set, from, to))
+	}
 	for name, v := range fields {
 		if name == "metadata" || name == "status" {
 			continue
@@ -38,6 +42,19 @@ func keepSetFields(u *unstructured.Unstructured, fields map[string]any) {
 			delete(fields, name)
 		}
 	}
+}
+
+// renamed returns the part of a set below one field, as a set below another one.
+func renamed(set *fieldpath.Set, from, to string) *fieldpath.Set {
+	out := &fieldpath.Set{}
+	below, ok := set.Children.Get(fieldpath.PathElement{FieldName: &from})
+	if !ok {
+		return out
+	}
+	below.Iterate(func(path fieldpath.Path) {
+		out.Insert(append(fieldpath.Path{{FieldName: &to}}, path...))
+	})
+	return out
 }
 
 // keep returns the managed part of the value at one path element.

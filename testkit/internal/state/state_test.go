@@ -184,6 +184,37 @@ func TestMask(t *testing.T) {
 	}
 }
 
+// A path whose values differ without a fault must be there. One that only some of the states have need not.
+func TestMaskComparesPresence(t *testing.T) {
+	t.Parallel()
+	web := func(annotations map[string]any) state.State {
+		if annotations == nil {
+			return state.State{"pods/web": map[string]any{}}
+		}
+		return state.State{"pods/web": map[string]any{"annotations": annotations}}
+	}
+	m := state.Mask{}
+	m.AddDifferences(web(map[string]any{"digest": "a", "run": "1"}), web(map[string]any{"digest": "b"}))
+	for name, test := range map[string]struct {
+		want, got state.State
+		equal     bool
+	}{
+		"OtherValue":    {web(map[string]any{"digest": "a"}), web(map[string]any{"digest": "c"}), true},
+		"WithoutValue":  {web(map[string]any{"digest": "a"}), web(map[string]any{}), false},
+		"WithoutParent": {web(map[string]any{"digest": "a"}), web(nil), false},
+		"Unsteady":      {web(map[string]any{"digest": "a", "run": "2"}), web(map[string]any{"digest": "a"}), true},
+		"UnsteadyAlone": {web(map[string]any{"run": "2"}), web(nil), true},
+		"WithoutObject": {web(map[string]any{"run": "2"}), state.State{}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if diff := m.Diff(test.want, test.got); (diff == "") != test.equal {
+				t.Errorf("equal: %t, want %t: %s", diff == "", test.equal, diff)
+			}
+		})
+	}
+}
+
 // A name may contain the UID of another object, or its first part. Objects refer to each other by name.
 func TestNamesWithoutUIDs(t *testing.T) {
 	t.Parallel()
