@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
@@ -101,6 +102,11 @@ func redactSecret(u *unstructured.Unstructured) *unstructured.Unstructured {
 		return u
 	}
 	u = u.DeepCopy()
+	annotations := u.GetAnnotations()
+	if _, ok := annotations[corev1.LastAppliedConfigAnnotation]; ok { // kubectl repeats the values there
+		annotations[corev1.LastAppliedConfigAnnotation] = "hidden"
+		u.SetAnnotations(annotations)
+	}
 	data, _, _ := unstructured.NestedMap(u.Object, "data")
 	for key, v := range data {
 		sum := sha256.Sum256(fmt.Append(nil, v))

@@ -164,9 +164,9 @@ func event(u *unstructured.Unstructured) report.Entry {
 // Name returns the name of an object in messages, for example "Deployment web".
 func Name(u *unstructured.Unstructured) string { return u.GetKind() + " " + u.GetName() }
 
-// Describe formats an object as YAML without its managed fields.
+// Describe formats an object as YAML without its managed fields, and without the values of a Secret.
 func Describe(u *unstructured.Unstructured) string {
-	u = u.DeepCopy()
+	u = redactSecret(u.DeepCopy())
 	u.SetManagedFields(nil)
 	data, err := yaml.Marshal(u.Object)
 	if err != nil {
