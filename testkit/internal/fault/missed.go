@@ -46,8 +46,10 @@ func planMissed(place int, kind intercept.GroupResource, step int, from, to stri
 					r.Operator().Release(kind)
 				}
 			case at == step+1 && !r.IsUntried():
+				ended := map[intercept.GroupResource]int{kind: r.Operator().Watches(kind)}
 				r.Operator().Expire(kind)
 				r.LogFault("the watch of " + kind.String() + " ends with 410 Gone: what was held back is never told")
+				awaitReopened(r, ended) // the next step must not be missed as well
 			}
 		},
 	}
