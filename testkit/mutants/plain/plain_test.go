@@ -70,6 +70,9 @@ func TestTwins(t *testing.T) {
 	}
 }
 
+// byChance lists detections that depend on the speed of the machine: the mutant writes from its cache, which is seldom late.
+var byChance = []string{"injector/whole-object: goes with the annotation\n"}
+
 // TestDetected measures the suites. The result has to be stable.
 func TestDetected(t *testing.T) {
 	t.Parallel()
@@ -100,6 +103,8 @@ func TestDetected(t *testing.T) {
 		}
 	})
 	slices.Sort(detected)
+	lucky := func(line string) bool { return slices.Contains(byChance, line) }
+	detected = slices.DeleteFunc(detected, lucky)
 	if *update {
 		if err := os.WriteFile(golden, []byte(strings.Join(detected, "")), 0o600); err != nil {
 			t.Fatal(err)

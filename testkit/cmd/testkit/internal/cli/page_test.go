@@ -31,7 +31,7 @@ spec:
     schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
 `
 
-// The scenario and the options of the page are valid. The program and the chart are not needed for that, because the file of
+// The scenario and the options of the page are valid. Neither the program nor the chart is started for that, because the file of
 // --continue, which is read last, does not exist.
 func TestPage(t *testing.T) {
 	t.Parallel()
@@ -51,11 +51,15 @@ func TestPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := os.Symlink("/bin/true", filepath.Join(dir, "trust-manager")); err != nil {
+		t.Fatal(err)
+	}
 	w := newWorkspace(t)
 	for _, m := range regexp.MustCompile(`(?m)^\$ sh explore\.sh (.*)$`).FindAllStringSubmatch(string(text), -1) {
 		line := strings.NewReplacer(`"$@"`, m[1]+" --continue former.json", "\\\n", "", `'`, "").Replace(string(script))
 		cmd := w.command(strings.Fields(line)[1:]...)
 		cmd.Dir = dir
+		cmd.Env = append(cmd.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
 		check(t, m[0], w.wait(cmd), 2, "former.json: no such file")
 	}
 }
