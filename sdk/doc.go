@@ -77,8 +77,14 @@
 //
 // Packages apply, conditions and finalizer are usable without this one, from any controller-runtime reconciler.
 //
+// # Outside of the cluster
+//
+//   - [External] records a resource of a remote API. Package external describes its kind, and [Operator.External] lists the
+//     kinds.
+//   - [Pass.Dry] is for code that reaches a remote API itself.
+//
 // # Limits
 //
 // There are no webhooks, no code generation and no scheme registry here: controller-runtime and controller-gen do these
-// well. An operator reaches systems outside the cluster with its own code, in Finalize or in a runnable of the manager.
+// well.
 package sdk

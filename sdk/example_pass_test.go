@@ -251,5 +251,19 @@ func ExampleOperator_finalize() {
 	//       metadata.labels.app.kubernetes.io/managed-by: "site"
 	//   Ready=True (Succeeded)
 	// Site default/shop
-	//   clean up Site default/shop
+	//   clean up Site default/shop: RecordExists: the DNS record is not deleted
+}
+
+func ExamplePass_Dry() {
+	operator := newOperator(func(_ context.Context, p *sdk.Pass[*Site]) error {
+		if p.Dry() {
+			return sdk.Wait("DryRun", "the registry would be asked for a name")
+		}
+		return nil // asks the registry
+	})
+	fmt.Print(sdk.Dry(context.Background(), operator, newSite()))
+	// Output:
+	// Site default/shop
+	//   nothing would be done
+	//   Ready=False (DryRun): the registry would be asked for a name
 }

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
+	"github.com/homeostat-dev/homeostat/sdk/external"
 )
 
 // Object is a custom resource that an [Operator] reconciles: an API object with a status that embeds [conditions.Status].
@@ -50,6 +51,10 @@ type Operator[T Object] struct {
 	// [InstanceLabel] set to its name are seen. The template of the child must set both labels. Observed objects are never
 	// written.
 	Observes []client.Object
+
+	// External lists the kinds of resources outside of the cluster that Reconcile records with [External]. T has an
+	// [external.Resources] in its status. Optional.
+	External []external.Definition
 
 	// Reconcile records the desired children of p.Object with [Apply] and writes p.Object.Status. It makes no request: its
 	// record is carried out after it returned nil. It is called after every relevant change and must be level-based: it
@@ -146,6 +151,9 @@ func (op *Operator[T]) validate() error {
 	}
 	if op.NeedsFinalizer != nil && op.Finalize == nil {
 		errs = append(errs, errors.New("field NeedsFinalizer is set without Finalize"))
+	}
+	if _, err := op.external(); err != nil {
+		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("operator %q is not usable: %w", op.Name, err)

@@ -31,6 +31,10 @@ type Pass[T Object] struct {
 	record *desired.Record
 }
 
+// Dry reports whether this reconcile is only planned: by [Dry], by the flag --dry-run of a program or by [DryRunAnnotation].
+// Code that reaches a system outside of the cluster itself, and not with [External], must not change it then.
+func (p *Pass[T]) Dry() bool { return p.record.IsDry }
+
 // SetCondition writes a condition that the operator defines. Ready, Reconciling, Stalled and Deleting are reserved for the
 // SDK.
 func (p *Pass[T]) SetCondition(

@@ -68,6 +68,7 @@ func (op *Operator[T]) definition() *desired.Definition {
 		DryRun:  func(o desired.Object) bool { return op.DryRun != nil && op.DryRun(as[T](o)) },
 		Orphan:  op.Orphan,
 	}
+	d.External, _ = op.external() // validated before
 	if op.Finalize != nil {
 		d.Finalize = adapt(op.Finalize)
 	}

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
+	"github.com/homeostat-dev/homeostat/sdk/external"
 	"github.com/homeostat-dev/homeostat/sdk/internal/object"
 	"github.com/homeostat-dev/homeostat/sdk/internal/observed"
 )
@@ -36,6 +37,7 @@ type Definition struct {
 	Resync          time.Duration
 	Owns            []client.Object
 	Observes        []client.Object
+	External        []external.Untyped
 
 	AddToScheme    func(*runtime.Scheme) error
 	Validate       func() error
@@ -82,4 +84,13 @@ func (op *Definition) PausedBy(o Object) string {
 // IsDryRun reports whether the operator only plans the writes for the object.
 func (op *Definition) IsDryRun(o Object) bool {
 	return o.GetAnnotations()[DryRunAnnotation] == "true" || op.DryRun(o)
+}
+
+// ExternalKinds returns the names of the kinds of external resources.
+func (op *Definition) ExternalKinds() []string {
+	names := make([]string, len(op.External))
+	for i, k := range op.External {
+		names[i] = k.Name
+	}
+	return names
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/homeostat-dev/homeostat/sdk/external"
 	"github.com/homeostat-dev/homeostat/sdk/internal/object"
 	"github.com/homeostat-dev/homeostat/sdk/internal/retry"
 )
@@ -32,6 +33,14 @@ func (p *Pass) Replace(o Object) {
 	}
 }
 
+// ExternalOf returns the external resources in the status of an object, or nil if its kind has none.
+func ExternalOf(o Object) *external.Resources {
+	if e, ok := o.(external.Object); ok {
+		return e.ExternalResources()
+	}
+	return nil
+}
+
 // Compute calls the operator's function. A panic in it fails this object only. Of the changes that the function made to the
 // object only those of the status are kept.
 func Compute(
@@ -40,6 +49,9 @@ func Compute(
 	defer func() {
 		result := object.Copy(o)
 		object.SetStatus(result, p.Object)
+		if was, now := ExternalOf(o), ExternalOf(result); was != nil {
+			now.External = was.DeepCopy().External // written by the engine only
+		}
 		p.Replace(result)
 	}()
 	defer retry.RecoverPanic(ctx, &err)

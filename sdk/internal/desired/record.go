@@ -38,6 +38,16 @@ type Record struct {
 	PreviouslyFailed   map[object.ID]bool
 	OrphanKinds        []schema.GroupVersionKind // kinds of children to orphan in a clean-up
 	PlanExecutedFuncs  []func([]conditions.Child)
+	ExternalKinds      []string           // that the operator knows
+	External           []ExternalResource // in their order
+	ExternalErr        error              // the failures of external resources, and those that are not ready yet
+	IsDry              bool               // nothing is carried out
+}
+
+// ExternalResource is a desired external resource.
+type ExternalResource struct {
+	Kind, Name string
+	Input      string // JSON
 }
 
 // Event is an event about the object, to be sent after the status was stored.
@@ -164,6 +174,12 @@ func (r *Record) HasCrossNamespace() bool {
 		}
 	}
 	return false
+}
+
+// HasExternal reports whether the object has, or is about to have, external resources.
+func (p *Pass) HasExternal() bool {
+	stored := ExternalOf(p.Object)
+	return len(p.External) > 0 || stored != nil && len(stored.External) > 0
 }
 
 // ReadyOverride replaces the reason and message of Ready.

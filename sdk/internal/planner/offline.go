@@ -52,7 +52,7 @@ func Offline(ctx context.Context, op *desired.Definition, o desired.Object, live
 			seen.Add(gvk, child, assumeOwnership(k, child, o), o.GetUID())
 		}
 	}
-	d := Planner{op: op, kinds: k, read: func(id object.ID, _ client.Object) (client.Object, error) {
+	d := Planner{op: op, kinds: k, finalizes: true, read: func(id object.ID, _ client.Object) (client.Object, error) {
 		delete(seen.Children, id) // a reference is not a child
 		return all[id], nil
 	}}

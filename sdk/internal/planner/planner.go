@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,10 +15,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/homeostat-dev/homeostat/sdk/apply"
+	"github.com/homeostat-dev/homeostat/sdk/external"
 	"github.com/homeostat-dev/homeostat/sdk/internal/desired"
 	"github.com/homeostat-dev/homeostat/sdk/internal/object"
 	"github.com/homeostat-dev/homeostat/sdk/internal/observed"
 	"github.com/homeostat-dev/homeostat/sdk/internal/reference"
+	"github.com/homeostat-dev/homeostat/sdk/internal/remote"
 	"github.com/homeostat-dev/homeostat/sdk/internal/retry"
 	"github.com/homeostat-dev/homeostat/sdk/internal/status"
 )
@@ -28,6 +31,7 @@ type Planner struct {
 	kinds      *observed.Kinds
 	owner      *apply.FieldManager // nil if convergence is judged by values alone
 	namespaces []string
+	finalizes  bool // the operator's Finalize is called
 	// Read returns an object that is not a child, or nil if it does not exist. Nil if no object can be read.
 	read func(id object.ID, like client.Object) (client.Object, error)
 	// list returns the objects of a target without a name.
@@ -38,7 +42,8 @@ type Planner struct {
 func (d *Planner) plan(ctx context.Context, o desired.Object, seen *observed.Snapshot) *Plan {
 	p := &desired.Pass{Object: object.Copy(o), Log: logr.FromContextOrDiscard(ctx), Now: time.Now(), Record: desired.Record{
 		Snapshot: seen, Retries: retry.Tracker{}, ReadinessCache: desired.ReadinessCache{}, Derived: &reference.DerivedCache{},
-		References: reference.Reader{Key: client.ObjectKeyFromObject(o), Lookup: d.find, Read: d.full},
+		References:    reference.Reader{Key: client.ObjectKeyFromObject(o), Lookup: d.find, Read: d.full},
+		ExternalKinds: d.op.ExternalKinds(), IsDry: true,
 	}}
 	p.Namespaces = d.namespaces
 	plan := &Plan{Object: o, ObjectName: d.kinds.Primary.Kind + " " + strings.TrimPrefix(p.References.Key.String(), "/")}
@@ -49,18 +54,19 @@ func (d *Planner) plan(ctx context.Context, o desired.Object, seen *observed.Sna
 		return plan
 	case !o.GetDeletionTimestamp().IsZero():
 		if guarded {
-			plan.Actions = []Action{{Verb: "clean up", Object: plan.ObjectName}}
+			d.cleanUp(ctx, o, p, plan)
 		}
 		return plan
 	}
 	if plan.Err = desired.Compute(ctx, o, p, d.op.Reconcile); plan.Err == nil {
-		switch needed := d.op.NeedsFinalizer(o) || p.HasCrossNamespace(); {
+		switch needed := d.op.NeedsFinalizer(o) || p.HasCrossNamespace() || p.HasExternal(); {
 		case needed && !guarded:
 			plan.Actions = append(plan.Actions, Action{Verb: "add the finalizer to", Object: plan.ObjectName})
 		case !needed && guarded:
 			plan.Actions = append(plan.Actions, Action{Verb: "remove the finalizer from", Object: plan.ObjectName})
 		}
 		plan.Err = d.children(ctx, p, plan)
+		plan.Actions = append(plan.Actions, externalActions(p)...)
 	}
 	if plan.Err == nil || retry.Classify(plan.Err) >= retry.ClassWait {
 		if err := p.RunPlanExecutedFuncs(ctx); err != nil {
@@ -72,8 +78,68 @@ func (d *Planner) plan(ctx context.Context, o desired.Object, seen *observed.Sna
 	return plan
 }
 
+// cleanUp plans the clean-up of an object that is being deleted. The operator's Finalize is called only without a cluster:
+// it may make requests of its own.
+func (d *Planner) cleanUp(ctx context.Context, o desired.Object, p *desired.Pass, plan *Plan) {
+	plan.Actions = []Action{{Verb: "clean up", Object: plan.ObjectName}}
+	if d.finalizes && d.op.NeedsFinalizer(o) {
+		plan.Err = desired.Compute(ctx, o, p, d.op.Finalize)
+		plan.Object = p.Object
+		if plan.Err != nil {
+			plan.Actions[0].Reason = retry.Describe(plan.Err)
+			return
+		}
+		plan.Err = d.planned(ctx, p, plan)
+	}
+	plan.Actions = append(plan.Actions, externalActions(p)...)
+}
+
+// externalActions plans the requests for external resources.
+func externalActions(p *desired.Pass) []Action {
+	var actions []Action
+	var all []external.Resource
+	if stored := desired.ExternalOf(p.Object); stored != nil {
+		all = stored.External
+	}
+	name := func(kind, name string) string { return fmt.Sprintf("external %s %s", kind, name) }
+	for _, r := range slices.Backward(all) {
+		desires := func(w desired.ExternalResource) bool { return w.Kind == r.Kind && w.Name == r.Name }
+		if !slices.ContainsFunc(p.External, desires) {
+			actions = append(actions, Action{Verb: "delete", Object: name(r.Kind, r.Name)})
+		}
+	}
+	for _, want := range p.External {
+		i := slices.IndexFunc(all, func(r external.Resource) bool { return r.Kind == want.Kind && r.Name == want.Name })
+		a := Action{Verb: "create", Object: name(want.Kind, want.Name), Fields: []string{"input: " + want.Input}}
+		switch {
+		case i < 0 || all[i].ID == "" || all[i].Phase == external.Deleting:
+		case all[i].Applied == remote.Digest(want.Input):
+			continue
+		default:
+			a.Verb = "update"
+		}
+		actions = append(actions, a)
+	}
+	return actions
+}
+
 // children plans the writes of the children as if each was carried out. It returns the failures of children.
 func (d *Planner) children(ctx context.Context, p *desired.Pass, plan *Plan) (err error) {
+	err = d.planned(ctx, p, plan)
+	for _, id := range p.Unplanned() {
+		if child := p.Snapshot.Children[id]; !child.Terminating && !child.Retained {
+			verb := "delete"
+			if d.op.IsOrphan(p, id.GVK, child.Object) {
+				verb = "orphan"
+			}
+			plan.Actions = append(plan.Actions, Action{Verb: verb, Object: id.String()})
+		}
+	}
+	return err
+}
+
+// planned plans the writes of the planned children.
+func (d *Planner) planned(ctx context.Context, p *desired.Pass, plan *Plan) (err error) {
 	defer retry.RecoverPanic(ctx, &err) // of a ReadyWhen function
 	var failures []error
 	for _, s := range p.Plan {
@@ -92,15 +158,6 @@ func (d *Planner) children(ctx context.Context, p *desired.Pass, plan *Plan) (er
 		}
 		failures = append(failures, s.Err)
 		s.AssessReadiness()
-	}
-	for _, id := range p.Unplanned() {
-		if child := p.Snapshot.Children[id]; !child.Terminating && !child.Retained {
-			verb := "delete"
-			if d.op.IsOrphan(p, id.GVK, child.Object) {
-				verb = "orphan"
-			}
-			plan.Actions = append(plan.Actions, Action{Verb: verb, Object: id.String()})
-		}
 	}
 	return cmp.Or(desired.WorstChildError(p.Plan), errors.Join(failures...))
 }
@@ -193,6 +250,7 @@ func Describe(
 	if err := d.children(ctx, p, &plan); err != nil && retry.Classify(err) == retry.ClassPanic {
 		return "would do nothing: " + retry.Describe(err)
 	}
+	plan.Actions = append(plan.Actions, externalActions(p)...)
 	if len(plan.Actions) == 0 {
 		return "nothing would be done"
 	}

@@ -22,7 +22,7 @@ import (
 
 // finalize reconciles an object that is being deleted. It writes the status before it removes the finalizer, because the
 // object may not exist afterwards.
-func (e *Reconciler) finalize(ctx context.Context, o desired.Object, p *desired.Pass) outcome {
+func (e *Reconciler) finalize(ctx context.Context, st *objectState, o desired.Object, p *desired.Pass) outcome {
 	if err := e.releaseTerminating(ctx, p); err != nil {
 		return outcome{err: err}
 	}
@@ -30,7 +30,7 @@ func (e *Reconciler) finalize(ctx context.Context, o desired.Object, p *desired.
 		return outcome{}
 	}
 	if o.GetAnnotations()[desired.ReleaseAnnotation] != "true" {
-		if out, done := e.cleanUp(ctx, o, p); !done {
+		if out, done := e.cleanUp(ctx, st, o, p); !done {
 			return out
 		}
 	}
@@ -47,9 +47,9 @@ func (e *Reconciler) finalize(ctx context.Context, o desired.Object, p *desired.
 	return outcome{wrote: wrote, err: retry.MarkOutdated(err)}
 }
 
-// cleanUp calls the operator's Finalize, carries out its record and deletes cross-namespace children. It reports whether the
-// finalizer may be removed.
-func (e *Reconciler) cleanUp(ctx context.Context, o desired.Object, p *desired.Pass) (outcome, bool) {
+// cleanUp calls the operator's Finalize, carries out its record, and deletes external resources and cross-namespace
+// children. It reports whether the finalizer may be removed.
+func (e *Reconciler) cleanUp(ctx context.Context, st *objectState, o desired.Object, p *desired.Pass) (outcome, bool) {
 	var out outcome
 	for _, do := range []func() (bool, error){
 		func() (bool, error) {
@@ -62,6 +62,7 @@ func (e *Reconciler) cleanUp(ctx context.Context, o desired.Object, p *desired.P
 		func() (bool, error) {
 			return false, cmp.Or(desired.WorstChildError(p.Plan), waitForCleanUpChildren(p.Plan))
 		},
+		func() (bool, error) { return false, e.deleteExternal(ctx, st, p) },
 		func() (bool, error) {
 			if err := e.orphanChildren(ctx, p); err != nil {
 				return false, err

@@ -2,6 +2,7 @@ package reconciler
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -35,7 +36,7 @@ func (e *Reconciler) runPass(ctx context.Context, st *objectState, o desired.Obj
 	case e.op.IsDryRun(o):
 		return e.dryRun(ctx, o, p)
 	case !o.GetDeletionTimestamp().IsZero():
-		return e.finalize(ctx, o, p)
+		return e.finalize(ctx, st, o, p)
 	}
 	if e.op.NeedsFinalizer(o) { // Reconcile may rely on it
 		if added, err := e.syncFinalizer(ctx, p, true); added || err != nil {
@@ -44,11 +45,15 @@ func (e *Reconciler) runPass(ctx context.Context, st *objectState, o desired.Obj
 	}
 	out := outcome{err: desired.Compute(ctx, o, p, e.op.Reconcile)}
 	if out.err == nil {
-		if wrote, err := e.syncFinalizer(ctx, p, e.op.NeedsFinalizer(o) || p.HasCrossNamespace()); wrote || err != nil {
+		needed := e.op.NeedsFinalizer(o) || p.HasCrossNamespace() || p.HasExternal()
+		if wrote, err := e.syncFinalizer(ctx, p, needed); wrote || err != nil {
 			return outcome{wrote: wrote, err: err}
 		}
 		out.wrote, out.err = e.execute(ctx, p)
 		out.executed = retry.Classify(out.err) == retry.ClassTransient
+		if retry.Classify(errors.Join(out.err, desired.WorstChildError(p.Plan))) != retry.ClassStale { // the status is stored
+			e.applyExternal(ctx, st, p)
+		}
 	}
 	return e.conclude(ctx, st, o, p, out)
 }
@@ -58,7 +63,7 @@ func (e *Reconciler) runPass(ctx context.Context, st *objectState, o desired.Obj
 func (e *Reconciler) conclude(ctx context.Context, st *objectState, o desired.Object, p *desired.Pass, out outcome) outcome {
 	complete, tried := out.err == nil, out.executed
 	if complete {
-		out.err = desired.WorstChildError(p.Plan)
+		out.err = errors.Join(p.ExternalErr, desired.WorstChildError(p.Plan)) // the first of equal ones is reported
 	}
 	if retry.Classify(out.err) == retry.ClassStale {
 		return out // the result was computed from an outdated or partial state and is discarded
@@ -100,7 +105,7 @@ func (e *Reconciler) newPass(ctx context.Context, st *objectState, o desired.Obj
 		Object: object.Copy(o), Log: log.FromContext(ctx), Now: time.Now(), Namespaces: e.namespaces,
 		Record: desired.Record{
 			Snapshot: seen, Retries: st.retries, ReadinessCache: st.readinessCache, PreviouslyFailed: st.previouslyFailed,
-			Derived:    &e.derived,
+			Derived: &e.derived, ExternalKinds: e.op.ExternalKinds(),
 			References: reference.Reader{Lookup: e.references.Get, Read: reference.ReadFull(e.client), Key: key},
 		},
 	}

@@ -38,6 +38,7 @@ func (e *Reconciler) preview(ctx context.Context, o desired.Object, p *desired.P
 	default:
 		return "would let the object go", nil
 	}
+	p.IsDry = true
 	err := desired.Compute(ctx, o, p, e.op.Reconcile)
 	switch {
 	case err == nil:

@@ -8,6 +8,7 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/internal/desired"
 	"github.com/homeostat-dev/homeostat/sdk/internal/object"
 	"github.com/homeostat-dev/homeostat/sdk/internal/observed"
+	"github.com/homeostat-dev/homeostat/sdk/internal/remote"
 	"github.com/homeostat-dev/homeostat/sdk/internal/retry"
 )
 
@@ -24,6 +25,7 @@ type objectState struct {
 	retries          retry.Tracker
 	readinessCache   desired.ReadinessCache // of children
 	previouslyFailed map[object.ID]bool     // children with a transient failure in the last reconcile
+	external         map[string]*remote.Memory
 }
 
 func (e *Reconciler) objectState(key types.NamespacedName, o desired.Object) *objectState {

@@ -70,7 +70,8 @@ func TestCauseInSeveralNamespaces(t *testing.T) {
 func TestCauseForEachConditionStatus(t *testing.T) {
 	t.Parallel()
 	cause := func(condition, status string) string {
-		return explore.CauseOf("status", "the lastTransitionTime of condition "+condition+" moved although its status stayed "+status)
+		return explore.CauseOf("status", fmt.Sprintf(
+			"the lastTransitionTime of condition %s moved although its status stayed %s", condition, status))
 	}
 	if a, b := cause("Synced", "True"), cause("Synced", "False"); a != b {
 		t.Errorf("%q and %q differ", a, b)

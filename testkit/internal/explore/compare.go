@@ -71,8 +71,8 @@ func (r *run) differences(step int, want, got state.State) string {
 	return diff
 }
 
-// endStateMask returns what is not compared after a fault: what differs between baseline runs, and the fields that the operator
-// leaves to other managers. Of an object that it leaves to them, only the existence is compared.
+// endStateMask returns what is not compared after a fault: what differs between baseline runs, and the fields that the
+// operator leaves to other managers. Of an object that it leaves to them, only the existence is compared.
 func (x *Explorer) endStateMask(states ...state.State) state.Mask {
 	if len(x.ExternallyManaged) == 0 {
 		return x.baseline.Mask

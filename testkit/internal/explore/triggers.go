@@ -283,8 +283,8 @@ func (x *Explorer) triggerNotes() []string {
 			"fault either: "+strings.Join(all, ", "))
 	}
 	if all := x.triggers.failed; len(all) > 0 {
-		notes = append(notes, "after watches have ended, this is not tried, because the runs without a fault that should show how "+
-			"the operator reacts to it failed: "+strings.Join(all, ", "))
+		notes = append(notes, "after watches have ended, this is not tried, because the runs without a fault that should show "+
+			"how the operator reacts to it failed: "+strings.Join(all, ", "))
 	}
 	return notes
 }

@@ -31,8 +31,8 @@ spec:
     schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
 `
 
-// The scenario and the options of the page are valid. Neither the program nor the chart is started for that, because the file of
-// --continue, which is read last, does not exist.
+// The scenario and the options of the page are valid. Neither the program nor the chart is needed for that, because the file
+// of --continue, which is read last, does not exist.
 func TestPage(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(page)

@@ -1,0 +1,137 @@
+// Package cloud contains an example operator with resources outside of the cluster: buckets of a cloud that is an HTTP
+// service.
+package cloud
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/homeostat-dev/homeostat/sdk"
+	"github.com/homeostat-dev/homeostat/sdk/external"
+)
+
+// Bucket is the desired state of a bucket.
+type Bucket struct {
+	Size int `json:"size"`
+}
+
+// New returns the operator of Sites with the buckets of this kind.
+func New(buckets *external.Kind[Bucket]) *sdk.Operator[*Site] {
+	return &sdk.Operator[*Site]{
+		Name:        "cloud",
+		AddToScheme: AddToScheme,
+		Owns:        []client.Object{&corev1.ConfigMap{}},
+		External:    []external.Definition{buckets},
+		Reconcile: func(_ context.Context, p *sdk.Pass[*Site]) error {
+			data := sdk.External(p, buckets, "data", Bucket{Size: p.Object.Spec.Size})
+			if p.Object.Spec.Logs {
+				sdk.External(p, buckets, "logs", Bucket{Size: 1})
+			}
+			var options []sdk.ApplyOption
+			if !data.Exists() {
+				options = append(options, sdk.HoldBack(sdk.Wait("NoBucket", "the bucket for data does not exist yet")))
+			}
+			sdk.Apply(p, &corev1.ConfigMap{
+				ObjectMeta: metav1.ObjectMeta{Name: p.Object.Name},
+				Data:       map[string]string{"address": data.Outputs["address"]},
+			}, options...)
+			return nil
+		},
+	}
+}
+
+// Client is a client of the cloud.
+type Client struct{ URL string }
+
+// Buckets returns the buckets of the cloud, whose creations carry an idempotency token.
+func (c Client) Buckets() *external.Kind[Bucket] {
+	return &external.Kind[Bucket]{
+		Name: "bucket",
+		API: external.ByToken[Bucket]{
+			Operations: external.Operations[Bucket]{
+				Observe: func(ctx context.Context, id string) (external.State, error) {
+					return c.send(ctx, http.MethodGet, "/buckets/"+url.PathEscape(id), "", nil)
+				},
+				Update: func(ctx context.Context, id string, b Bucket) (external.State, error) {
+					return c.send(ctx, http.MethodPut, "/buckets/"+url.PathEscape(id), "", &b)
+				},
+				Delete: func(ctx context.Context, id string) error {
+					_, err := c.send(ctx, http.MethodDelete, "/buckets/"+url.PathEscape(id), "", nil)
+					return err
+				},
+			},
+			Create: func(ctx context.Context, token string, b Bucket) (external.State, error) {
+				return c.send(ctx, http.MethodPost, "/buckets", token, &b)
+			},
+		},
+		PollInterval:   100 * time.Millisecond,
+		RequestTimeout: 2 * time.Second,
+		MaxLatency:     2 * time.Second,
+		Account:        &external.Account{PerSecond: 100, Burst: 100},
+	}
+}
+
+// send makes a request.
+func (c Client) send(ctx context.Context, method, path, token string, b *Bucket) (external.State, error) {
+	var body io.Reader
+	if b != nil {
+		text, err := json.Marshal(b)
+		if err != nil {
+			return external.State{}, fmt.Errorf("encoding a bucket: %w", err)
+		}
+		body = bytes.NewReader(text)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, c.URL+path, body)
+	if err != nil {
+		return external.State{}, fmt.Errorf("making a request: %w", err)
+	}
+	if token != "" {
+		req.Header.Set("Idempotency-Key", token)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return external.State{}, errors.New("the cloud does not answer") // the text of a condition is the same each time
+	}
+	defer func() { _ = resp.Body.Close() }()
+	switch resp.StatusCode {
+	case http.StatusNotFound:
+		return external.State{}, external.ErrNotFound
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		seconds, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
+		return external.State{}, external.RetryAfter(time.Duration(seconds)*time.Second, errors.New(resp.Status))
+	case http.StatusBadRequest:
+		text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
+		return external.State{}, external.Rejected(cmp.Or(err, errors.New(string(text))))
+	case http.StatusNoContent:
+		return external.State{}, nil
+	case http.StatusOK, http.StatusCreated:
+	default:
+		return external.State{}, errors.New(resp.Status)
+	}
+	var answer struct {
+		ID      string `json:"id"`
+		Address string `json:"address"`
+		Pending bool   `json:"pending"`
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
+		return external.State{}, fmt.Errorf("decoding the answer of the cloud: %w", err)
+	}
+	s := external.State{ID: answer.ID, Outputs: map[string]string{"address": answer.Address}}
+	if answer.Pending {
+		s.Pending = "the cloud provisions it"
+	}
+	return s, nil
+}

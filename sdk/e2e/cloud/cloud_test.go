@@ -1,0 +1,313 @@
+package cloud
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/homeostat-dev/homeostat/sdk"
+	"github.com/homeostat-dev/homeostat/sdk/conditions"
+	"github.com/homeostat-dev/homeostat/sdk/external"
+	"github.com/homeostat-dev/homeostat/testkit"
+	"github.com/homeostat-dev/homeostat/testkit/chaos"
+)
+
+func TestMain(m *testing.M) {
+	testkit.Main(m, testkit.Env{CRDs: "testdata/crd", AddToScheme: AddToScheme})
+}
+
+// quiet is the time for which something must not happen.
+const quiet = 500 * time.Millisecond
+
+// cloud is a cloud in memory.
+type cloud struct {
+	mu       sync.Mutex
+	buckets  map[string]*bucket // by ID
+	tokens   map[string]string  // IDs by token, also of former buckets
+	requests int
+}
+
+type bucket struct {
+	size    int
+	pending int // observations until it is provisioned
+}
+
+func newCloud() *cloud {
+	return &cloud{buckets: map[string]*bucket{}, tokens: map[string]string{}}
+}
+
+// ServeHTTP implements http.Handler.
+func (c *cloud) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.requests++
+	id := strings.TrimPrefix(req.URL.Path, "/buckets/")
+	var desired Bucket
+	if req.Body != nil && req.ContentLength > 0 {
+		if err := json.NewDecoder(req.Body).Decode(&desired); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+	}
+	if desired.Size > 100 {
+		http.Error(w, "a bucket has at most 100", http.StatusBadRequest)
+		return
+	}
+	if req.Method == http.MethodPost {
+		token := req.Header.Get("Idempotency-Key")
+		if id = c.tokens[token]; id == "" {
+			id = rand.Text()
+			c.tokens[token] = id
+			c.buckets[id] = &bucket{size: desired.Size, pending: 2}
+		}
+	}
+	b := c.buckets[id]
+	switch {
+	case b == nil && req.Method != http.MethodPost:
+		http.NotFound(w, req)
+		return
+	case req.Method == http.MethodDelete:
+		delete(c.buckets, id)
+		w.WriteHeader(http.StatusNoContent)
+		return
+	case req.Method == http.MethodPut:
+		b.size = desired.Size
+	case req.Method == http.MethodGet && b.pending > 0:
+		b.pending--
+	}
+	_ = json.NewEncoder(w).Encode(map[string]any{"id": id, "address": id + ".example", "pending": b != nil && b.pending > 0})
+}
+
+// state returns the sizes of the buckets.
+func (c *cloud) state() any {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	sizes := []int{}
+	for b := range maps.Values(c.buckets) {
+		sizes = append(sizes, b.size)
+	}
+	slices.Sort(sizes)
+	return sizes
+}
+
+// onlyID returns the ID of a bucket.
+func (c *cloud) onlyID() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id := range c.buckets {
+		return id
+	}
+	return ""
+}
+
+func (c *cloud) count() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.requests
+}
+
+func newSite(size int, logs bool) *Site {
+	return &Site{ObjectMeta: metav1.ObjectMeta{Name: "shop"}, Spec: Spec{Size: size, Logs: logs}}
+}
+
+// start starts the operator with a cloud of its own.
+func start(k *testkit.K) (*cloud, Client) {
+	c := newCloud()
+	client := Client{k.External(c, c.state).URL}
+	k.Run(New(client.Buckets()))
+	return c, client
+}
+
+// Each fault is tried at the requests of the API server and of the cloud: there is one bucket for each purpose, and none
+// after the deletion.
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	operator := chaos.Each(func(k *testkit.K) testkit.Runnable {
+		c := newCloud()
+		return New(Client{k.External(c, c.state).URL}.Buckets())
+	})
+	chaos.Sweep(t, operator, chaos.Scenario{
+		{Name: "create", Do: func(k *testkit.K) { k.Apply(newSite(1, true)) }},
+		{Name: "resize", Do: func(k *testkit.K) { k.Apply(newSite(2, true)) }},
+		{Name: "remove the logs", Do: func(k *testkit.K) { k.Apply(newSite(2, false)) }},
+	}, chaos.All)
+}
+
+// A bucket in its desired state causes no request, also after a restart.
+func TestAtRest(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	c := newCloud()
+	operator := New(Client{k.External(c, c.state).URL}.Buckets())
+	p := k.Run(operator)
+	site := newSite(1, true)
+	k.Apply(site)
+	k.Eventually(site, testkit.Ready())
+	before := c.count()
+	p.Stop()
+	k.Run(operator)
+	k.Update(site, func() { site.Labels = map[string]string{"touched": "yes"} })
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: site.Name}}
+	k.Get(cm)
+	k.Delete(cm)
+	k.Eventually(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: site.Name}}, testkit.Match("a new one",
+		func(now *corev1.ConfigMap) bool { return now.UID != cm.UID })) // the operator has reconciled
+	k.Consistently(site, quiet, testkit.Match("no other request", func(*Site) bool { return c.count() == before }))
+}
+
+// A paused object and dry runs cause no request.
+func TestDryRuns(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	c, client := start(k)
+	for name, annotation := range map[string]string{"paused": sdk.PausedAnnotation, "dry": sdk.DryRunAnnotation} {
+		site := newSite(1, true)
+		site.Name = name
+		site.Annotations = map[string]string{annotation: "true"}
+		k.Apply(site)
+	}
+	dry := &Site{ObjectMeta: metav1.ObjectMeta{Name: "dry"}}
+	k.Eventually(dry, testkit.Match("a plan", func(s *Site) bool {
+		return conditions.Get(s, "DryRun") != nil &&
+			strings.Contains(conditions.Get(s, "DryRun").Message, "create external bucket data; create external bucket logs")
+	}))
+	paused := &Site{ObjectMeta: metav1.ObjectMeta{Name: "paused"}}
+	k.Eventually(paused, testkit.Match("paused", func(s *Site) bool { return conditions.IsTrue(s, "Paused") }))
+	plan := sdk.Dry(t.Context(), New(client.Buckets()), newSite(7, false))
+	if want := "create external bucket data\n      input: {\"size\":7}"; !strings.Contains(plan.String(), want) {
+		t.Errorf("the plan should have %q:\n%s", want, plan)
+	}
+	if n := c.count(); n != 0 {
+		t.Errorf("%d requests", n)
+	}
+}
+
+// A rejected input stalls the object until the input changes.
+func TestRejected(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	c, _ := start(k)
+	site := newSite(101, false)
+	k.Apply(site)
+	k.Eventually(site, testkit.Reason(conditions.Stalled, metav1.ConditionTrue, "ExternalRejected"))
+	if message := conditions.Get(site, conditions.Ready).Message; !strings.Contains(message, "a bucket has at most 100") {
+		t.Errorf("the message is %q", message)
+	}
+	before := c.count()
+	k.Update(site, func() { site.Labels = map[string]string{"touched": "yes"} })
+	k.Consistently(site, quiet, testkit.Match("no repetition", func(*Site) bool { return c.count() == before }))
+	k.Update(site, func() { site.Spec.Size = 100 })
+	k.Eventually(site, testkit.Ready())
+	k.Eventually(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}, testkit.Exists())
+}
+
+// Creations that can neither be repeated nor found wait for a person when their outcome is not known.
+func TestOutcomeUnknown(t *testing.T) {
+	t.Parallel()
+	for name, exists := range map[string]bool{"Created": true, "NotCreated": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := testkit.New(t)
+			c := newCloud()
+			client := Client{k.External(c, c.state).URL}
+			lose := make(chan bool, 1)
+			lose <- exists
+			buckets := client.Buckets()
+			byToken, _ := buckets.API.(external.ByToken[Bucket])
+			buckets.API = external.AtMostOnce[Bucket]{
+				Operations: byToken.Operations,
+				Create:     loseOnce(lose, byToken.Create),
+			}
+			k.Run(New(buckets))
+			site := newSite(1, false)
+			k.Apply(site)
+			k.Eventually(site, testkit.Reason(conditions.Stalled, metav1.ConditionTrue, "ExternalOutcomeUnknown"))
+			k.Consistently(site, quiet, testkit.Match("no repetition", func(s *Site) bool { return s.Status.External[0].ID == "" }))
+			answer := site.Status.External[0].Request.Attempt + "=none"
+			if exists {
+				answer = site.Status.External[0].Request.Attempt + "=" + c.onlyID()
+			}
+			k.Update(site, func() { site.Annotations = map[string]string{"external.homeostat.dev/bucket.data": answer} })
+			k.Eventually(site, testkit.Ready())
+			if got := fmt.Sprint(c.state()); got != "[1]" {
+				t.Errorf("the buckets have sizes %s, want one with 1", got)
+			}
+			k.Delete(site)
+			k.Eventually(site, testkit.Gone())
+			if got := fmt.Sprint(c.state()); got != "[]" {
+				t.Errorf("buckets remain: %s", got)
+			}
+		})
+	}
+}
+
+// An object that is being deleted waits until its bucket is gone.
+func TestDeletionWaits(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	c := newCloud()
+	client := Client{k.External(c, c.state).URL}
+	buckets := client.Buckets()
+	byToken, _ := buckets.API.(external.ByToken[Bucket])
+	allowed := make(chan struct{})
+	remove := byToken.Delete
+	byToken.Delete = deleteWhen(allowed, remove)
+	buckets.API = byToken
+	k.Run(New(buckets))
+	site := newSite(1, false)
+	k.Apply(site)
+	k.Eventually(site, testkit.Ready())
+	k.Delete(site)
+	k.Eventually(site, testkit.Match("a failing deletion", func(s *Site) bool {
+		c := conditions.Get(s, conditions.Deleting)
+		return c != nil && strings.Contains(c.Message, "bucket data: not now")
+	}))
+	k.Consistently(site, quiet, testkit.Exists())
+	close(allowed)
+	k.Eventually(site, testkit.Gone())
+	if got := fmt.Sprint(c.state()); got != "[]" {
+		t.Errorf("buckets remain: %s", got)
+	}
+}
+
+// loseOnce loses the answer of the first creation, which is carried out if the channel says so.
+func loseOnce(
+	lose <-chan bool, create func(context.Context, string, Bucket) (external.State, error),
+) func(context.Context, Bucket) (external.State, error) {
+	return func(ctx context.Context, b Bucket) (external.State, error) {
+		token := fmt.Sprint(b, ctx) // none is repeated
+		select {
+		case carriedOut := <-lose:
+			if carriedOut {
+				_, _ = create(ctx, token, b)
+			}
+			return external.State{}, errors.New("the answer is lost")
+		default:
+			return create(ctx, token, b)
+		}
+	}
+}
+
+// deleteWhen fails deletions until the channel is closed.
+func deleteWhen(allowed <-chan struct{}, remove func(context.Context, string) error) func(context.Context, string) error {
+	return func(ctx context.Context, id string) error {
+		select {
+		case <-allowed:
+			return remove(ctx, id)
+		default:
+			return errors.New("not now")
+		}
+	}
+}

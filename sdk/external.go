@@ -1,0 +1,69 @@
+package sdk
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/homeostat-dev/homeostat/sdk/external"
+	"github.com/homeostat-dev/homeostat/sdk/internal/desired"
+	"github.com/homeostat-dev/homeostat/sdk/internal/object"
+)
+
+// External records a resource outside of the cluster in its desired state, and returns what the status tells of it. The
+// name, a DNS label, identifies it within p.Object and the kind. After the plan, the engine makes at most one request for it
+// and stores the result; the next reconcile follows at once and sees it. Until the resource is in its desired state p.Object
+// is not ready. A resource that a complete reconcile does not record is deleted, and all are deleted with p.Object: see
+// package external.
+//
+// A child that needs the resource is applied as soon as the resource exists ([external.Resource.Exists]), and held back
+// ([HoldBack]) before: a child that is not applied is deleted.
+func External[In any, T Object](p *Pass[T], kind *external.Kind[In], name string, in In) external.Resource {
+	input, err := json.Marshal(in)
+	problems := validation.IsDNS1123Label(name)
+	same := func(r desired.ExternalResource) bool { return r.Kind == kind.Name && r.Name == name }
+	switch {
+	case !slices.ContainsFunc(p.record.ExternalKinds, func(k string) bool { return k == kind.Name }):
+		p.record.Fail(fmt.Errorf("external kind %s is not in Operator.External: add it", kind.Name))
+	case len(problems) > 0:
+		p.record.Fail(fmt.Errorf("the name %q of an external resource of kind %s: %s", name, kind.Name, problems[0]))
+	case err != nil:
+		p.record.Fail(fmt.Errorf("encoding the input of %s %s: %w", kind.Name, name, err))
+	case slices.ContainsFunc(p.record.External, same):
+		p.record.Fail(fmt.Errorf("external resource %s %s is recorded twice in one pass", kind.Name, name))
+	}
+	p.record.External = append(p.record.External, desired.ExternalResource{Kind: kind.Name, Name: name, Input: string(input)})
+	if stored := desired.ExternalOf(p.Object); stored != nil {
+		for _, r := range stored.External {
+			if r.Kind == kind.Name && r.Name == name {
+				return *r.DeepCopy()
+			}
+		}
+	}
+	return external.Resource{Kind: kind.Name, Name: name}
+}
+
+// external returns the kinds of external resources, or an error that lists every mistake in them.
+func (op *Operator[T]) external() ([]external.Untyped, error) {
+	if len(op.External) == 0 {
+		return nil, nil
+	}
+	var errs []error
+	if _, ok := any(object.New[T]()).(external.Object); !ok {
+		errs = append(errs, errors.New("field External is set, and the kind has no ExternalResources method: embed "+
+			"external.Resources in its status"))
+	}
+	var kinds []external.Untyped
+	for _, d := range op.External {
+		k, err := d.Untyped()
+		if err == nil && slices.ContainsFunc(kinds, func(other external.Untyped) bool { return other.Name == k.Name }) {
+			err = fmt.Errorf("external kind %q is listed twice", k.Name)
+		}
+		errs = append(errs, err)
+		kinds = append(kinds, k)
+	}
+	return kinds, errors.Join(errs...)
+}
