@@ -20,7 +20,8 @@ import (
 // package external.
 //
 // A child that needs the resource is applied as soon as the resource exists ([external.Resource.Exists]), and held back
-// ([HoldBack]) before: a child that is not applied is deleted.
+// ([HoldBack]) before: a child that is not applied is deleted. Reconcile may also return [Wait] after it has recorded the
+// resource: the requests are made, and neither children nor other external resources are changed or deleted.
 func External[In any, T Object](p *Pass[T], kind *external.Kind[In], name string, in In) external.Resource {
 	input, err := json.Marshal(in)
 	problems := validation.IsDNS1123Label(name)

@@ -62,7 +62,8 @@ type ByToken[In any] struct {
 }
 
 // ByName is an API whose client selects the name of a resource, which is its ID. A resource that existed before the intent
-// to create it is a conflict: it is neither changed nor deleted.
+// to create it is a conflict: it is neither changed nor deleted. One that another client creates with the same name between
+// the intent and the creation is taken for this one, so a selected name should be unique.
 type ByName[In any] struct {
 	Operations[In]
 	// Create creates a resource, or returns [ErrExists]. Required.

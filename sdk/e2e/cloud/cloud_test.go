@@ -253,6 +253,40 @@ func TestOutcomeUnknown(t *testing.T) {
 	}
 }
 
+// A reconcile may return before it has applied its children, to wait for a bucket. Other buckets stay meanwhile.
+func TestReconcileWaits(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	c := newCloud()
+	buckets := Client{k.External(c, c.state).URL}.Buckets()
+	operator := New(buckets)
+	reconcile := operator.Reconcile
+	operator.Reconcile = func(ctx context.Context, p *sdk.Pass[*Site]) error {
+		if p.Object.Spec.Size == 2 {
+			extra := sdk.External(p, buckets, "extra", Bucket{Size: 5})
+			return sdk.Wait("Extra", "the extra bucket is %s", extra.Phase)
+		}
+		return reconcile(ctx, p)
+	}
+	k.Run(operator)
+	site := newSite(1, true)
+	k.Apply(site)
+	k.Eventually(site, testkit.Ready())
+	k.Update(site, func() { site.Spec.Size = 2 })
+	k.Eventually(site, testkit.Reason(conditions.Ready, metav1.ConditionFalse, "Extra"),
+		testkit.Match("an extra bucket", func(s *Site) bool {
+			return len(s.Status.External) == 3 && s.Status.External[2].IsReady()
+		}))
+	if got := fmt.Sprint(c.state()); got != "[1 1 5]" {
+		t.Errorf("the buckets have sizes %s, want 1, 1 and 5", got)
+	}
+	k.Update(site, func() { site.Spec.Size = 3 })
+	k.Eventually(site, testkit.Ready())
+	if got := fmt.Sprint(c.state()); got != "[1 3]" {
+		t.Errorf("the buckets have sizes %s, want 1 and 3", got)
+	}
+}
+
 // An object that is being deleted waits until its bucket is gone.
 func TestDeletionWaits(t *testing.T) {
 	t.Parallel()

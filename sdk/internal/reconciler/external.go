@@ -14,8 +14,9 @@ import (
 )
 
 // applyExternal makes the requests for the external resources of an object. Their records are in the status of p.Object
-// afterwards, and what they wait for is in p.ExternalErr.
-func (e *Reconciler) applyExternal(ctx context.Context, st *objectState, p *desired.Pass) {
+// afterwards, and what they wait for is in p.ExternalErr. If the pass is complete, those that it has not recorded are
+// deleted.
+func (e *Reconciler) applyExternal(ctx context.Context, st *objectState, p *desired.Pass, complete bool) {
 	stored := desired.ExternalOf(p.Object)
 	if stored == nil {
 		return
@@ -36,8 +37,12 @@ func (e *Reconciler) applyExternal(ctx context.Context, st *objectState, p *desi
 	}
 	// What is not desired any more is deleted first: it may be in the way.
 	for i := range stored.External {
-		if r := &stored.External[i]; !planned[r.Kind+"/"+r.Name] {
+		switch r := &stored.External[i]; {
+		case planned[r.Kind+"/"+r.Name]:
+		case complete:
 			record(e.deleteResource(ctx, st, p, r))
+		default:
+			record(remote.Step{Resource: r})
 		}
 	}
 	for _, want := range p.External {

@@ -44,18 +44,33 @@ func (e *Reconciler) runPass(ctx context.Context, st *objectState, o desired.Obj
 		}
 	}
 	out := outcome{err: desired.Compute(ctx, o, p, e.op.Reconcile)}
-	if out.err == nil {
+	waits := retry.Classify(out.err) == retry.ClassWait && len(p.External) > 0 // perhaps for one of these resources
+	if out.err == nil || waits {
 		needed := e.op.NeedsFinalizer(o) || p.HasCrossNamespace() || p.HasExternal()
 		if wrote, err := e.syncFinalizer(ctx, p, needed); wrote || err != nil {
 			return outcome{wrote: wrote, err: err}
 		}
-		out.wrote, out.err = e.execute(ctx, p)
-		out.executed = retry.Classify(out.err) == retry.ClassTransient
-		if retry.Classify(errors.Join(out.err, desired.WorstChildError(p.Plan))) != retry.ClassStale { // the status is stored
-			e.applyExternal(ctx, st, p)
-		}
+		out = e.carryOut(ctx, st, p, out.err)
 	}
 	return e.conclude(ctx, st, o, p, out)
+}
+
+// carryOut applies the children and the external resources that were recorded. If the reconcile waits, the record of the
+// children is not complete, and none is applied.
+func (e *Reconciler) carryOut(ctx context.Context, st *objectState, p *desired.Pass, waits error) outcome {
+	if waits != nil {
+		e.applyExternal(ctx, st, p, false)
+		return outcome{err: errors.Join(p.ExternalErr, waits)}
+	}
+	var out outcome
+	out.wrote, out.err = e.execute(ctx, p)
+	out.executed = retry.Classify(out.err) == retry.ClassTransient
+	switch retry.Classify(errors.Join(out.err, desired.WorstChildError(p.Plan))) {
+	case retry.ClassStale, retry.ClassOutdated: // the status cannot be stored
+	default:
+		e.applyExternal(ctx, st, p, true)
+	}
+	return out
 }
 
 // conclude stores the status of a reconcile and prunes: completely if the plan was complete, else outside of the namespaces

@@ -212,7 +212,7 @@ func TestSchedules(t *testing.T) {
 	t.Parallel()
 	schedules := 1000
 	if testing.Short() {
-		schedules = 200
+		schedules = 60
 	}
 	for _, mode := range []string{"ByToken", "ByToken with Find", "ByName", "ByTag", "AtMostOnce"} {
 		t.Run(mode, func(t *testing.T) {
