@@ -253,6 +253,34 @@ func TestOutcomeUnknown(t *testing.T) {
 	}
 }
 
+// A panic of a function of the kind concerns its object alone, and does not lose the record of the resource.
+func TestPanic(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t, testkit.WithoutOracles("the functions panic on purpose", testkit.Panic))
+	c := newCloud()
+	buckets := Client{k.External(c, c.state).URL}.Buckets()
+	byToken, _ := buckets.API.(external.ByToken[Bucket])
+	create := byToken.Create
+	byToken.Create = func(ctx context.Context, token string, b Bucket) (external.State, error) {
+		if s, err := create(ctx, token, b); b.Size != 13 {
+			return s, err
+		}
+		panic("thirteen")
+	}
+	buckets.API = byToken
+	k.Run(New(buckets))
+	site := newSite(13, false)
+	k.Apply(site)
+	k.Eventually(site, testkit.Match("a panic", func(s *Site) bool {
+		c := conditions.Get(s, conditions.Ready)
+		return c != nil && strings.Contains(c.Message, "thirteen") && len(s.Status.External) == 1
+	}))
+	other := newSite(1, false)
+	other.Name = "other"
+	k.Apply(other)
+	k.Eventually(other, testkit.Ready())
+}
+
 // A reconcile may return before it has applied its children, to wait for a bucket. Other buckets stay meanwhile.
 func TestReconcileWaits(t *testing.T) {
 	t.Parallel()

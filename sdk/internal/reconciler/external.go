@@ -52,14 +52,11 @@ func (e *Reconciler) applyExternal(ctx context.Context, st *objectState, p *desi
 		if i >= 0 {
 			r = &stored.External[i]
 		}
-		engine, err := e.externalEngine(want.Kind)
-		if err != nil {
-			record(remote.Step{Resource: r, Err: err})
-			continue
-		}
-		record(engine.Apply(ctx, r, remote.Want{
-			Name: want.Name, Input: want.Input, Answer: answer(p, want.Kind, want.Name),
-		}, st.memory(want.Kind, want.Name)))
+		record(e.stepResource(ctx, want.Kind, r, func(engine *remote.Engine) remote.Step {
+			return engine.Apply(ctx, r, remote.Want{
+				Name: want.Name, Input: want.Input, Answer: answer(p, want.Kind, want.Name),
+			}, st.memory(want.Kind, want.Name))
+		}))
 	}
 	stored.External = result
 	p.ExternalErr = errors.Join(errs...)
@@ -84,11 +81,23 @@ func (e *Reconciler) deleteExternal(ctx context.Context, st *objectState, p *des
 func (e *Reconciler) deleteResource(
 	ctx context.Context, st *objectState, p *desired.Pass, r *external.Resource,
 ) remote.Step {
-	engine, err := e.externalEngine(r.Kind)
+	return e.stepResource(ctx, r.Kind, r, func(engine *remote.Engine) remote.Step {
+		return engine.Delete(ctx, r, answer(p, r.Kind, r.Name), st.memory(r.Kind, r.Name))
+	})
+}
+
+// stepResource makes one step with the engine of a kind. After a panic of the operator's functions the record r, which may
+// be nil, stays as it is: the request may have been sent.
+func (e *Reconciler) stepResource(
+	ctx context.Context, kind string, r *external.Resource, do func(*remote.Engine) remote.Step,
+) (step remote.Step) {
+	engine, err := e.externalEngine(kind)
 	if err != nil {
 		return remote.Step{Resource: r, Err: err}
 	}
-	return engine.Delete(ctx, r, answer(p, r.Kind, r.Name), st.memory(r.Kind, r.Name))
+	step.Resource = r
+	defer retry.RecoverPanic(ctx, &step.Err)
+	return do(engine)
 }
 
 // answer returns the annotation in which a person tells the outcome of a creation.
