@@ -58,9 +58,14 @@ var objectWitnesses = map[string]witness{
 			}
 			return r.isInjected("proxy:2")(ctx)
 		})
+		hasNew := func(cm *corev1.ConfigMap) bool { return cm.Data["new"] == "yes" }
+		// The mutant may write the change back when its cache has it: check before.
+		if err := r.meets(target(""), testkit.Match("new", hasNew))(r.Context()); err != nil {
+			return err
+		}
 		release()
 		return r.eventually(r.meets(target(""), testkit.Match("new and annotated", func(cm *corev1.ConfigMap) bool {
-			return cm.Data["new"] == "yes" && cm.Annotations[sidecarKey] == "proxy:2"
+			return hasNew(cm) && cm.Annotations[sidecarKey] == "proxy:2"
 		})))
 	},
 	"injector/keeps-edit": func(r *run) error {

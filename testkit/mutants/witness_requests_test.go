@@ -54,6 +54,9 @@ var requestWitnesses = map[string]witness{
 		r.until("create", "configmaps", 3)
 		release()
 		r.ready(batch(0))
+		if err := r.waitIdle(); err != nil { // the mutant creates the wrong run in its second pass
+			return err
+		}
 		return r.eventually(r.has("b-run-0", "b-run-1", "b-total"))
 	},
 	"stale-pass/next-number": func(r *run) error {
