@@ -102,7 +102,7 @@ func (x *Explorer) compareFresh(
 	}
 	found := &report.Run{
 		Name: second.plan.Name, Fault: second.plan.Fault, Summary: second.plan.Summary, Outcome: report.Failed,
-		Duration: second.sinceBegan(), Timeline: of.timeline(),
+		Duration: second.sinceBegan(), Timeline: of.timeline(), Replay: x.Replay(of.plan.Name),
 		Violations: []report.Violation{{
 			Oracle: oracleFresh, Message: fmt.Sprintf("%s %s", of.after(step), state.Explain(fresh, edited)),
 			Detail: "-: a fresh operator, +: after the steps\n" + diff,

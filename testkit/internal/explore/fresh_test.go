@@ -24,6 +24,7 @@ func TestFresh(t *testing.T) {
 			t.Parallel()
 			o := mutantOptions(t, name)
 			o.SelectPlan = func(string) bool { return false }
+			o.Replay = func(plan string) string { return "replay " + plan }
 			r := run(t, o)
 			failed := r.Failures()
 			switch {
@@ -32,6 +33,8 @@ func TestFresh(t *testing.T) {
 			case want == "":
 			case failed[0].Violations[0].Oracle != "fresh" || !strings.HasPrefix(failed[0].Violations[0].Message, want):
 				t.Errorf("%+v, want %q", failed[0].Violations, want)
+			case failed[0].Replay != "replay none/1": // the comparisons follow the runs without a fault
+				t.Errorf("replayed by %q", failed[0].Replay)
 			}
 			for _, note := range r.Notes {
 				if strings.Contains(note, "fresh") {
