@@ -6,54 +6,54 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
 )
 
-// DatabaseStatus says what runs, and how it is doing.
+// DatabaseStatus is the observed state of a Database.
 type DatabaseStatus struct {
 	conditions.Status `json:",inline"`
 
-	// State is what is going on, in one word: Provisioning, Ready, Degraded, Failed or Hibernated.
+	// State summarizes the conditions: Provisioning, Ready, Degraded, Failed or Hibernated.
 	// +optional
 	State State `json:"state,omitempty"`
-	// Error says what is wrong when the state is Failed.
+	// Error describes the failure if the state is Failed.
 	// +optional
 	Error string `json:"error,omitempty"`
 	// Engine is the database server.
 	// +optional
 	Engine Engine `json:"engine,omitempty"`
-	// Version is that which the members are to have.
+	// Version is the desired version of the members.
 	// +optional
 	Version string `json:"version,omitempty"`
-	// CurrentVersion is that which all members have.
+	// CurrentVersion is the version of all members.
 	// +optional
 	CurrentVersion string `json:"currentVersion,omitempty"`
-	// Image is what the members are to run.
+	// Image is the desired image of the members.
 	// +optional
 	Image string `json:"image,omitempty"`
-	// Replicas is how many members there are.
+	// Replicas is the number of members.
 	// +optional
 	Replicas int32 `json:"replicas,omitempty"`
-	// ReadyReplicas is how many of them work.
+	// ReadyReplicas is the number of ready members.
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas,omitempty"`
 	// Selector selects the pods, for controllers that scale the Database, such as a HorizontalPodAutoscaler.
 	// +optional
 	Selector string `json:"selector,omitempty"`
-	// Primary is the pod of the primary.
+	// Primary is the name of the primary's pod.
 	// +optional
 	Primary string `json:"primary,omitempty"`
-	// Endpoint is where the primary is reached, as host:port.
+	// Endpoint is the address of the primary, as host:port.
 	// +optional
 	Endpoint string `json:"endpoint,omitempty"`
-	// ReadEndpoint is where the replicas are reached, as host:port: the primary if there are none.
+	// ReadEndpoint is the address of the replicas, as host:port. It is that of the primary if there are no replicas.
 	// +optional
 	ReadEndpoint string `json:"readEndpoint,omitempty"`
-	// SecretName is the Secret with the credentials of the owner of the database.
+	// SecretName is the name of the Secret with the credentials of the database's owner.
 	// +optional
 	SecretName string `json:"secretName,omitempty"`
-	// Storage is the last spec.storage that the volumes of all members have been granted.
+	// Storage is the last spec.storage that was granted to the volumes of all members.
 	// +optional
 	// +kubebuilder:validation:MaxLength=16
 	Storage string `json:"storage,omitempty"`
-	// Volumes are the claims of the data, those of former members included.
+	// Volumes lists the claims of the data, including those of former members.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -61,10 +61,10 @@ type DatabaseStatus struct {
 	// PendingAction is the manual action that the Database needs, for example "Resize storage to 200Gi".
 	// +optional
 	PendingAction string `json:"pendingAction,omitempty"`
-	// Backup is what became of the dumps.
+	// Backup is the observed state of the dumps.
 	// +optional
 	Backup *BackupStatus `json:"backup,omitempty"`
-	// Restored is what the database began with, once it has it.
+	// Restored is the source of the initial data. It is set after the restore.
 	// +optional
 	Restored string `json:"restored,omitempty"`
 	// PodTemplateDigest is the SHA-256 hash of the pod template that a new version of the operator keeps. It proves that a copy
@@ -75,30 +75,30 @@ type DatabaseStatus struct {
 
 // Volume is the claim of the data of one member.
 type Volume struct {
-	// Name of the claim.
+	// Name is the name of the claim.
 	Name string `json:"name"`
-	// Requested is how much was asked for.
+	// Requested is the requested size.
 	// +optional
 	Requested string `json:"requested,omitempty"`
-	// Capacity is how large the volume is.
+	// Capacity is the capacity of the volume.
 	// +optional
 	Capacity string `json:"capacity,omitempty"`
 }
 
-// BackupStatus is what became of the dumps.
+// BackupStatus is the observed state of the dumps.
 type BackupStatus struct {
-	// LastSuccessfulTime is when the last dump that was verified was finished.
+	// LastSuccessfulTime is the completion time of the last verified dump.
 	// +optional
 	LastSuccessfulTime *metav1.Time `json:"lastSuccessfulTime,omitempty"`
-	// LastFailureTime is when an attempt failed for the last time.
+	// LastFailureTime is the time of the last failed attempt.
 	// +optional
 	LastFailureTime *metav1.Time `json:"lastFailureTime,omitempty"`
-	// NextScheduleTime is when the next one is due.
+	// NextScheduleTime is the time of the next dump.
 	// +optional
 	NextScheduleTime *metav1.Time `json:"nextScheduleTime,omitempty"`
 }
 
-// State is what is going on, in one word.
+// State summarizes the conditions. It is for people; programs should read the conditions.
 type State string
 
 // Values of State.

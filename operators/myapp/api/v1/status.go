@@ -6,41 +6,41 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
 )
 
-// MyAppStatus says what runs, and how it is doing.
+// MyAppStatus is the observed state of a MyApp.
 type MyAppStatus struct {
 	conditions.Status `json:",inline"`
 
-	// Phase is what is going on, in one word: Pending, Progressing, Ready, Degraded or Failed.
+	// Phase summarizes the conditions: Pending, Progressing, Ready, Degraded or Failed.
 	// +optional
 	Phase Phase `json:"phase,omitempty"`
-	// Message says it in a sentence.
+	// Message describes the phase.
 	// +optional
 	Message string `json:"message,omitempty"`
-	// Replicas is how many pods there are.
+	// Replicas is the number of pods.
 	// +optional
 	Replicas int32 `json:"replicas,omitempty"`
-	// ReadyReplicas is how many of them can serve.
+	// ReadyReplicas is the number of pods that are ready.
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas,omitempty"`
-	// UpdatedReplicas is how many of them are as the specification says now.
+	// UpdatedReplicas is the number of pods with the current pod template.
 	// +optional
 	UpdatedReplicas int32 `json:"updatedReplicas,omitempty"`
 	// Selector selects the pods, for controllers that scale the MyApp, such as a HorizontalPodAutoscaler.
 	// +optional
 	Selector string `json:"selector,omitempty"`
-	// Image is what runs in the newest pod that is ready.
+	// Image is the image of the newest ready pod.
 	// +optional
 	Image string `json:"image,omitempty"`
-	// ImageID is what that image was when it was pulled: a tag such as latest may mean another one tomorrow.
+	// ImageID is the ID of that image, with its digest. A tag such as latest can refer to another image later.
 	// +optional
 	ImageID string `json:"imageID,omitempty"`
-	// Volume is the volume of the app, if it has one.
+	// Volume is the observed state of the volume.
 	// +optional
 	Volume *VolumeStatus `json:"volume,omitempty"`
-	// URL is where the app is reached from outside the cluster, if it is.
+	// URL is the address of the app outside of the cluster: that of the Ingress, or of a LoadBalancer. It is empty without either.
 	// +optional
 	URL string `json:"url,omitempty"`
-	// Resources are the objects that belong to the MyApp.
+	// Resources lists the children.
 	// +optional
 	// +listType=map
 	// +listMapKey=kind
@@ -48,23 +48,23 @@ type MyAppStatus struct {
 	Resources []conditions.Child `json:"resources,omitempty"`
 }
 
-// VolumeStatus is the volume of the app.
+// VolumeStatus is the observed state of the volume.
 type VolumeStatus struct {
-	// Name of the claim.
+	// Name is the name of the claim.
 	Name string `json:"name"`
-	// Phase of the claim: Pending, Bound or Lost.
+	// Phase is the phase of the claim: Pending, Bound or Lost.
 	// +optional
 	Phase corev1.PersistentVolumeClaimPhase `json:"phase,omitempty"`
-	// Capacity is how large the volume is.
+	// Capacity is the capacity of the volume.
 	// +optional
 	Capacity string `json:"capacity,omitempty"`
-	// Requested is the largest size that was asked for and granted. The claim cannot become smaller than that.
+	// Requested is the largest size that was requested and granted. The claim cannot become smaller.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Requested string `json:"requested,omitempty"`
 }
 
-// Phase is what is going on with a MyApp, in one word.
+// Phase summarizes the conditions of a MyApp. It is for people; programs should read the conditions.
 //
 // +kubebuilder:validation:Enum=Pending;Progressing;Ready;Degraded;Failed
 type Phase string
