@@ -175,8 +175,10 @@ type Explorer struct {
 	retry         time.Duration // the time after which a failed write was repeated; 0 means that it is unknown
 	longestStep   time.Duration // the longest time until the last change after a step of a baseline run
 
-	fresh      []*freshReference // by step; set if the baseline differs from a fresh operator
-	freshNotes []string          // about the comparison with a fresh operator
+	fresh []*freshReference // by step; set if the baseline differs from a fresh operator
+	// freshStates are the states of fresh operators, by step; nil where there is none.
+	freshStates []state.State
+	freshNotes  []string // about the comparison with a fresh operator
 }
 
 // New returns an explorer on the API server of cfg, which needs all permissions. The caller must close it.

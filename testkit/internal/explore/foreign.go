@@ -23,6 +23,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/history"
 	"github.com/homeostat-dev/homeostat/testkit/internal/intercept"
 	"github.com/homeostat-dev/homeostat/testkit/internal/quiescence"
+	"github.com/homeostat-dev/homeostat/testkit/internal/readiness"
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
 	"github.com/homeostat-dev/homeostat/testkit/internal/timeline"
 )
@@ -144,7 +145,7 @@ func (r *run) checkReadyWithForeign(step int, primary *unstructured.Unstructured
 	if r.baseline == nil || step >= len(r.baseline.Children) {
 		return nil
 	}
-	observed, ok, _ := unstructured.NestedInt64(primary.Object, "status", "observedGeneration")
+	observed, ok := readiness.ObservedGeneration(primary)
 	if ok && observed < primary.GetGeneration() {
 		return nil // it is not yet about this state
 	}
@@ -230,7 +231,8 @@ func (ch checks) checkForeign() {
 func (r *run) writeTo(o foreignObject) string {
 	effective := r.effective()
 	for i, c := range r.operator.Calls() {
-		if effective[i] && c.Verb != "delete" && c.UID == string(o.uid) {
+		isStatus := c.Subresource == "status" && r.writesStatusOf(o.child.Kind) // the operator serves all objects of the kind
+		if effective[i] && c.Verb != "delete" && c.UID == string(o.uid) && !isStatus {
 			return c.String() + r.writeEffect(c, r.began)
 		}
 	}

@@ -33,6 +33,7 @@ func (x *Explorer) runFresh(ctx context.Context, of *run) ([]report.Run, error) 
 	found := make([]*report.Run, len(x.Steps))
 	references := make([]*freshReference, len(x.Steps))
 	reasons := make([]string, len(x.Steps)) // why a state is not compared
+	x.freshStates = make([]state.State, len(x.Steps))
 	for step := 1; step < len(x.Steps); step++ {
 		if reasons[step] = of.inputs[step].unknown; reasons[step] != "" {
 			continue
@@ -83,7 +84,11 @@ func (x *Explorer) compareFresh(
 ) (_ *report.Run, _ *freshReference, why string, _ error) {
 	first := x.newFreshRun(ctx, of, step)
 	defer first.end()
-	if differs, err := first.differs(objectsFirst); err != nil || !differs {
+	differs, err := first.differs(objectsFirst)
+	if err == nil && first.why == "" {
+		x.freshStates[step] = first.state()
+	}
+	if err != nil || !differs {
 		return nil, nil, first.why, err
 	}
 	second := x.newFreshRun(ctx, of, step)
@@ -139,6 +144,12 @@ func (x *Explorer) comparable(reference *freshReference, got state.State) (fresh
 		}
 	}
 	return state.WithoutHistory(mask.Remove(fresh), mask.Remove(edited))
+}
+
+// isOldRevision reports whether an object is kept from an earlier step: a fresh operator does not create it from the objects
+// after this step. An operator does not recreate it after a deletion.
+func (x *Explorer) isOldRevision(step int, name string) bool {
+	return step < len(x.freshStates) && x.freshStates[step] != nil && state.IsOldRevision(x.freshStates[step], name)
 }
 
 // isKept reports whether an object with this canonical name depends on earlier steps by its nature: a claim has data, and

@@ -56,7 +56,7 @@ func (r *run) checkStatus(step int) *report.Violation {
 		if !r.writesStatusOf(groupResourceOf(c)) || c.Object.GetDeletionTimestamp() != nil {
 			continue
 		}
-		observed, ok, _ := unstructured.NestedInt64(c.Object.Object, "status", "observedGeneration")
+		observed, ok := readiness.ObservedGeneration(c.Object)
 		if ok && observed < c.Object.GetGeneration() && !r.foreign.any() {
 			return &report.Violation{Oracle: oracleStatus, Detail: describe(c.Object), Message: fmt.Sprintf(
 				"%s the status of %s is still that of generation %d, and the object is at %d",

@@ -110,7 +110,10 @@ func (x *Explorer) Plans() ([]Plan, []report.Skipped) {
 
 // input returns the data from which plans are derived.
 func (x *Explorer) input() *fault.Input {
-	in := &fault.Input{Baseline: x.baseline, Irreplaceable: x.Irreplaceable, ExternallyManaged: x.ExternallyManaged}
+	in := &fault.Input{
+		Baseline: x.baseline, Irreplaceable: x.Irreplaceable, ExternallyManaged: x.ExternallyManaged,
+		IsOldRevision: x.isOldRevision,
+	}
 	for _, step := range x.Steps {
 		in.Steps = append(in.Steps, step.Name)
 	}

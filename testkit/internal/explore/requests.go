@@ -152,7 +152,7 @@ func (v *view) rewroteUserSpec() bool {
 	}
 	last := map[types.UID]any{}
 	for _, c := range v.changes {
-		uid, asks := c.Object.GetUID(), desiredContent(c.Object)
+		uid, asks := c.Object.GetUID(), state.DesiredContent(c.Object)
 		if was, known := last[uid]; known && theirs[uid] && wrote[string(uid)+"@"+c.Object.GetResourceVersion()] &&
 			!reflect.DeepEqual(was, asks) {
 			return true

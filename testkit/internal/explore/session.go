@@ -3,15 +3,12 @@ package explore
 import (
 	"context"
 	"fmt"
-	"maps"
 	"net/http"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/homeostat-dev/homeostat/testkit/internal/fault"
@@ -303,35 +300,6 @@ func (s *Session) Violations() []report.Violation {
 		return v.Oracle == oracleRefused || v.Oracle == oracleSpec && !r.rewroteUserSpec() ||
 			v.Oracle == oracleForbidden && !s.lacksPermission(v)
 	})
-}
-
-// desiredContent returns an object's content without metadata, status and empty fields.
-func desiredContent(u *unstructured.Unstructured) any {
-	fields := maps.Clone(u.Object)
-	delete(fields, "metadata")
-	delete(fields, "status")
-	return withoutEmpty(fields)
-}
-
-// withoutEmpty returns a value without its empty fields, or nil if none is left.
-func withoutEmpty(v any) any {
-	fields, ok := v.(map[string]any)
-	if !ok {
-		if value := reflect.ValueOf(v); !value.IsValid() || value.IsZero() || value.Kind() == reflect.Slice && value.Len() == 0 {
-			return nil
-		}
-		return v
-	}
-	out := map[string]any{}
-	for name, x := range fields {
-		if x = withoutEmpty(x); x != nil {
-			out[name] = x
-		}
-	}
-	if len(out) == 0 {
-		return nil
-	}
-	return out
 }
 
 // CheckIdle evaluates Options.Checks after the last step. The operator must be idle.

@@ -3,6 +3,7 @@ package fault
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,7 +28,31 @@ func atChildren(in *Input, plan func(place, step int, c baseline.Child) []Plan) 
 	return plans
 }
 
-func isJob(c baseline.Child) bool { return c.Kind.String() == "jobs.batch" }
+// isTask reports whether a child performs a task once, such as a Job or a certificate request.
+func isTask(c baseline.Child) bool {
+	return c.Kind.String() == "jobs.batch" || strings.HasSuffix(c.Kind.Resource, "requests") ||
+		strings.HasSuffix(c.Kind.Resource, "runs")
+}
+
+func (in *Input) isOldRevision(step int, c baseline.Child) bool {
+	return in.IsOldRevision != nil && in.IsOldRevision(step, c.Name)
+}
+
+const whyTask = "it performs a task once: a user may delete it on purpose, finished or not"
+
+// isRecreated reports whether an operator has to recreate a child that a user has deleted after a step. If it has not, the
+// reason says why.
+func isRecreated(in *Input, step int, c baseline.Child) (_ bool, reason string) {
+	switch {
+	case isTask(c):
+		return false, whyTask
+	case in.isOldRevision(step, c):
+		return false, "it is an old revision, which a fresh operator does not create"
+	case slices.Contains(in.Irreplaceable, c.Name):
+		return false, "the operator cannot make it again as it was"
+	}
+	return true, ""
+}
 
 // deleteChild deletes a child in the role of a user.
 func deleteChild(r Run, c baseline.Child) {

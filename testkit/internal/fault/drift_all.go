@@ -43,7 +43,7 @@ func mostChildren(in *Input) (step int, most []baseline.Child) {
 			break
 		}
 		may := slices.DeleteFunc(slices.Clone(children), func(c baseline.Child) bool {
-			return !mayDelete(in, c)
+			return !mayDelete(in, i, c)
 		})
 		if len(may) > 0 && len(may) >= len(most) {
 			step, most = i, may
@@ -52,11 +52,12 @@ func mostChildren(in *Input) (step int, most []baseline.Child) {
 	return step, most
 }
 
-// mayDelete reports whether a user may delete the child and expect it back at once.
-func mayDelete(in *Input, c baseline.Child) bool {
+// mayDelete reports whether a user may delete the child after a step and expect it back at once.
+func mayDelete(in *Input, step int, c baseline.Child) bool {
 	// A claim stays for as long as a pod uses it, and the contents of a Namespace go with it.
 	stays := c.Kind.String() == "persistentvolumeclaims" || c.Kind.String() == "namespaces"
-	return !isJob(c) && !stays && !slices.Contains(in.Irreplaceable, c.Name)
+	is, _ := isRecreated(in, step, c)
+	return is && !stays
 }
 
 // deleteChildren deletes children in the role of a user, and waits until the history shows all deletions. The operator

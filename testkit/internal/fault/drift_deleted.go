@@ -2,7 +2,6 @@ package fault
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/homeostat-dev/homeostat/testkit/internal/baseline"
 )
@@ -12,12 +11,11 @@ var driftDeleted = Fault{
 	Doc:  "A child is deleted.",
 	Plan: func(in *Input) []Plan {
 		return atChildren(in, func(place, step int, c baseline.Child) []Plan {
-			switch {
-			case isJob(c):
-				return []Plan{skipped("drift", c.Name,
-					"a Job performs a task once: a user may delete it on purpose, finished or not", place)}
-			case slices.Contains(in.Irreplaceable, c.Name):
-				return []Plan{skipped("drift-deleted", c.Name, "the operator cannot make it again as it was", place)}
+			if isTask(c) {
+				return []Plan{skipped("drift", c.Name, whyTask, place)} // neither deleted nor edited
+			}
+			if is, why := isRecreated(in, step, c); !is {
+				return []Plan{skipped("drift-deleted", c.Name, why, place)}
 			}
 			return []Plan{{
 				Name: "drift-deleted/" + c.Name, Fault: "drift-deleted", Step: step + 1, place: place,

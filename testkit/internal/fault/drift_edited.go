@@ -20,7 +20,7 @@ var driftEdited = Fault{
 	Plan: func(in *Input) []Plan {
 		return atChildren(in, func(place, step int, c baseline.Child) []Plan {
 			switch {
-			case isJob(c):
+			case isTask(c) || in.isOldRevision(step, c):
 				return nil // skipped by drift-deleted
 			case in.HasGeneratedData(c):
 				return []Plan{skipped("drift-edited", c.Name,

@@ -2,7 +2,6 @@ package fault
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/homeostat-dev/homeostat/testkit/internal/baseline"
 )
@@ -12,7 +11,7 @@ var driftUnseen = Fault{
 	Doc:  "A child is deleted while the operator's watch of its kind is interrupted.",
 	Plan: func(in *Input) []Plan {
 		return atChildren(in, func(place, step int, c baseline.Child) []Plan {
-			if isJob(c) || slices.Contains(in.Irreplaceable, c.Name) {
+			if is, _ := isRecreated(in, step, c); !is {
 				return nil // skipped by drift-deleted
 			}
 			return []Plan{{

@@ -39,6 +39,8 @@ type Input struct {
 	Steps []string
 	// Irreplaceable are objects that the operator cannot recreate with the same content.
 	Irreplaceable []string
+	// IsOldRevision reports whether a child is an old revision after a step, from 0. Nil means that none is.
+	IsOldRevision func(step int, name string) bool
 	// ExternallyManaged are objects, and fields of objects, that the operator does not manage after their creation.
 	ExternallyManaged []string
 }

@@ -31,7 +31,8 @@ func TestPlans(t *testing.T) {
 	cm := intercept.GroupResource{Resource: "configmaps"}
 	job := intercept.GroupResource{Group: "batch", Resource: "jobs"}
 	in := &fault.Input{
-		Steps: []string{"create", "scale up"},
+		Steps:         []string{"create", "scale up"},
+		IsOldRevision: func(_ int, name string) bool { return name == "configmaps/a-5f8d9" },
 		Baseline: &baseline.Baseline{
 			Opened:      []intercept.GroupResource{cm, job},
 			WatchEvents: map[intercept.GroupResource]int{cm: 1},
@@ -44,6 +45,7 @@ func TestPlans(t *testing.T) {
 			},
 			Children: [][]baseline.Child{{
 				{Name: "configmaps/a", Kind: cm, ManagedParts: []string{"data.x", "data.y"}}, {Name: "jobs.batch/j", Kind: job},
+				{Name: "configmaps/a-5f8d9", Kind: cm},
 			}},
 		},
 	}
@@ -70,13 +72,14 @@ func TestPlans(t *testing.T) {
 		"watch-closed@create", "watch-broken@create", "watch-expired@create",
 		"watch-closed@scale-up", "watch-broken@scale-up", "watch-expired@scale-up",
 		"drift-deleted/configmaps/a", "drift-unseen/configmaps/a", "drift-edited/configmaps/a", "drift-edited/configmaps/a/data.y",
-		"(drift/jobs.batch/j)",
+		"(drift/jobs.batch/j)", "(drift-deleted/configmaps/a-5f8d9)",
 		"deleted@create", "namespace-deleted@create", "failover@create", "down@create",
 		"deleted@scale-up", "namespace-deleted@scale-up", "failover@scale-up", "down@scale-up", "down@create+scale-up",
 		"down@deletion",
 		"failover-paused/create-configmaps-a#1", "failover-paused/update-configmaps-a#1",
 		"foreign-created/configmaps/a", "foreign-edited/configmaps/a", "foreign-deleted/configmaps/a",
 		"foreign-created/jobs.batch/j", "foreign-edited/jobs.batch/j", "foreign-deleted/jobs.batch/j",
+		"foreign-created/configmaps/a-5f8d9", "foreign-edited/configmaps/a-5f8d9", "foreign-deleted/configmaps/a-5f8d9",
 		"(drift-all/configmaps/a)", "lag-long/configmaps@create", "lag-deleted/configmaps@create",
 		"outage-refused@create", "outage-slow@create", "outage-restarted@create",
 		"pair-errors/create-configmaps-a#1", "pair-crash-write/create-configmaps-a#1", "pair-crash-read/create-configmaps-a#1",

@@ -39,7 +39,7 @@ func triggers(in *Input) []Trigger {
 	}
 	var all []Trigger
 	for _, kind := range in.Opened {
-		i := slices.IndexFunc(in.Children[step], func(c baseline.Child) bool { return c.Kind == kind && mayDelete(in, c) })
+		i := slices.IndexFunc(in.Children[step], func(c baseline.Child) bool { return c.Kind == kind && mayDelete(in, step, c) })
 		if i < 0 || in.WatchEvents[kind] == 0 {
 			continue
 		}
@@ -59,7 +59,7 @@ func triggers(in *Input) []Trigger {
 func triggerStep(in *Input) int {
 	last := min(len(in.Steps), len(in.Children), len(in.Checkpoints)) - 1
 	for step := last; step >= 0; step-- {
-		if slices.ContainsFunc(in.Children[step], func(c baseline.Child) bool { return mayDelete(in, c) }) {
+		if slices.ContainsFunc(in.Children[step], func(c baseline.Child) bool { return mayDelete(in, step, c) }) {
 			return step
 		}
 	}

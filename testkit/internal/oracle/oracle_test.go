@@ -43,6 +43,10 @@ func TestCalls(t *testing.T) {
 		"Gone":      {"the operator lists again", intercept.Call{Request: create, Reached: true}, 410, nil},
 		"TooMany":   {"the operator retries later", intercept.Call{Request: create, Reached: true}, 429, nil},
 		"Forbidden": {"a missing permission", intercept.Call{Request: create, Reached: true}, 403, []string{oracle.Forbidden}},
+		"ForbiddenProbe": {
+			"any response answers it",
+			intercept.Call{Request: recorder.Request{Verb: "head"}, Reached: true}, 403, nil,
+		},
 		"NamespaceGone": {
 			"the namespace is terminating",
 			intercept.Call{Request: create, Reached: true, Causes: []string{"NamespaceTerminating"}},

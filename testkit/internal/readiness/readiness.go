@@ -6,6 +6,7 @@ package readiness
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
@@ -33,6 +34,21 @@ func Missing(u *unstructured.Unstructured) string {
 		return fmt.Sprintf("it is %s: %s", result.Status, result.Message)
 	}
 	return ""
+}
+
+// ObservedGeneration returns the generation that the status is about, and whether the status has one. Some kinds store it as
+// a text.
+func ObservedGeneration(u *unstructured.Unstructured) (int64, bool) {
+	v, _, _ := unstructured.NestedFieldNoCopy(u.Object, "status", "observedGeneration")
+	switch v := v.(type) {
+	case int64:
+		return v, true
+	case string:
+		n, err := strconv.ParseInt(v, 10, 64)
+		return n, err == nil
+	default:
+		return 0, false
+	}
 }
 
 // IsCustom reports whether the object is a custom resource. Kubernetes' own API groups have no dot in their name or end

@@ -100,8 +100,8 @@ func (w *Wait) missing(u *unstructured.Unstructured) string {
 }
 
 func (w *Wait) missingCondition(u *unstructured.Unstructured) string {
-	observed, found, err := unstructured.NestedInt64(u.Object, "status", "observedGeneration")
-	if err == nil && found && observed < u.GetGeneration() {
+	observed, found := readiness.ObservedGeneration(u)
+	if found && observed < u.GetGeneration() {
 		return fmt.Sprintf("its status is for generation %d, and the spec is at %d", observed, u.GetGeneration())
 	}
 	if missing := readiness.MissingCondition(u, w.Condition, w.Status); missing != "" || w.Reason == "" {

@@ -18,7 +18,7 @@ import (
 // earlier steps: times, counters, records such as a previous image, reasons, conditions that only one status has, and old
 // revisions of an object. An absent value equals an empty one.
 func WithoutHistory(fresh, edited State) (State, State) {
-	fresh, edited = maps.Clone(fresh), maps.Clone(edited)
+	fresh, edited = maps.Clone(fresh), renumbered(fresh, edited)
 	for key, a := range fresh {
 		b, ok := edited[key]
 		if !ok {
@@ -199,32 +199,76 @@ func stem(key string) (rest, end string) {
 	return key[:m[0]], key[m[2]:]
 }
 
-// dropRevisions removes old revisions: objects of the edited namespace that are named like one of the fresh namespace up to
-// a hash, and objects whose names differ in a number only and that have the same content.
+// dropRevisions removes old revisions from the edited namespace.
 func dropRevisions(fresh, edited State) {
-	byStem := map[string][]string{} // names of the fresh namespace
-	for key := range fresh {
-		if rest, end := stem(key); end != "" {
-			byStem[rest] = append(byStem[rest], key)
+	maps.DeleteFunc(edited, func(key string, _ any) bool { return IsOldRevision(fresh, key) })
+}
+
+// IsOldRevision reports whether an object is an old revision: the fresh namespace does not have it, but one that is named
+// like it up to a hash.
+func IsOldRevision(fresh State, key string) bool {
+	rest, end := stem(key)
+	if _, both := fresh[key]; both || end == "" || isNumber(end) {
+		return false
+	}
+	for other := range fresh {
+		if otherRest, otherEnd := stem(other); otherRest == rest && otherEnd != "" && !isNumber(otherEnd) {
+			return true
 		}
 	}
-	for _, key := range slices.Sorted(maps.Keys(edited)) {
+	return false
+}
+
+// renumbered returns a copy of state got in which an object that state want lacks has the name of one that got lacks, if the
+// names differ in the number at their end only. Revisions are numbered by what happened before.
+func renumbered(want, got State) State {
+	got = maps.Clone(got)
+	missing := map[string][]string{} // names without their numbers -> names
+	for _, key := range slices.Sorted(maps.Keys(want)) {
 		rest, end := stem(key)
-		if _, both := fresh[key]; both || end == "" {
+		if _, both := got[key]; !both && isNumber(end) {
+			missing[rest] = append(missing[rest], key)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(got)) {
+		rest, end := stem(key)
+		if _, both := want[key]; both || !isNumber(end) || len(missing[rest]) == 0 {
 			continue
 		}
-		for _, other := range byStem[rest] {
-			_, otherEnd := stem(other)
-			_, both := edited[other]
-			switch {
-			case !isNumber(end) && !isNumber(otherEnd):
-				delete(edited, key)
-			case isNumber(end) && !both && reflect.DeepEqual(fresh[other], edited[key]):
-				delete(edited, key)
-				delete(fresh, other)
+		got[missing[rest][0]] = got[key]
+		missing[rest] = missing[rest][1:]
+		delete(got, key)
+	}
+	return got
+}
+
+// WithoutRecords removes from two states what a change of the cluster by others may change for good: the numbers in the
+// names of revisions, and labels and annotations that record history.
+func WithoutRecords(want, got State) (State, State) {
+	want, got = maps.Clone(want), renumbered(want, got)
+	for _, s := range []State{want, got} {
+		for key, v := range s {
+			if fields, ok := v.(map[string]any); ok {
+				s[key] = withoutRecords(nil, fields)
 			}
 		}
 	}
+	return want, got
+}
+
+func withoutRecords(path []string, fields map[string]any) map[string]any {
+	out := make(map[string]any, len(fields))
+	for key, v := range fields {
+		below := append(slices.Clip(path), key)
+		if below[0] != "status" && isRecord(below) {
+			continue
+		}
+		if inner, ok := v.(map[string]any); ok {
+			v = withoutRecords(below, inner)
+		}
+		out[key] = v
+	}
+	return out
 }
 
 func isNumber(text string) bool {

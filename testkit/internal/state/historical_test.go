@@ -57,7 +57,15 @@ func TestWithoutHistory(t *testing.T) {
 		"a former condition": {
 			status(fields{"conditions": fields{}}), status(fields{"conditions": fields{"Failed": "False"}}), "",
 		},
-		"an old revision":  {objects("configmaps/a-5f8d9"), objects("configmaps/a-5f8d9", "configmaps/a-77b4c"), ""},
+		"an old revision": {objects("configmaps/a-5f8d9"), objects("configmaps/a-5f8d9", "configmaps/a-77b4c"), ""},
+		"a numbered record": {
+			state.State{"requests.example.com/a-1": fields{"metadata": fields{"annotations": fields{"a/revision": "1"}}}},
+			state.State{"requests.example.com/a-3": fields{"metadata": fields{"annotations": fields{"a/revision": "3"}}}}, "",
+		},
+		"another number and content": {
+			state.State{"requests.example.com/a-1": fields{"spec": fields{"host": "a"}}},
+			state.State{"requests.example.com/a-3": fields{"spec": fields{"host": "b"}}}, "has another spec.host",
+		},
 		"another revision": {objects("configmaps/a-v1"), objects("configmaps/a-v3"), ""},
 	} {
 		fresh, edited := state.WithoutHistory(test.fresh, test.edited)
@@ -67,6 +75,33 @@ func TestWithoutHistory(t *testing.T) {
 		}
 		if diff := state.Difference(fresh, edited); (diff == "") != (got == "") {
 			t.Errorf("%s: the difference %q, and %q", name, diff, got)
+		}
+	}
+}
+
+// A fault that changes the cluster may change the numbers of revisions and what labels and annotations record for good, and
+// nothing else.
+func TestWithoutRecords(t *testing.T) {
+	t.Parallel()
+	type fields = map[string]any
+	object := func(name, revision, image string) state.State {
+		return state.State{"requests.example.com/" + name: fields{
+			"metadata": fields{"annotations": fields{"a/revision": revision}},
+			"spec":     fields{"revision": "1", "image": image},
+		}}
+	}
+	for name, test := range map[string]struct {
+		want, got state.State
+		differs   bool
+	}{
+		"a number":           {object("a-1", "1", "x"), object("a-2", "2", "x"), false},
+		"an annotation":      {object("a", "1", "x"), object("a", "2", "x"), false},
+		"a field":            {object("a-1", "1", "x"), object("a-2", "2", "y"), true},
+		"a name":             {object("a", "1", "x"), object("b", "1", "x"), true},
+		"one that is absent": {object("a-1", "1", "x"), state.State{}, true},
+	} {
+		if diff := state.Difference(state.WithoutRecords(test.want, test.got)); (diff != "") != test.differs {
+			t.Errorf("%s: the difference %q", name, diff)
 		}
 	}
 }

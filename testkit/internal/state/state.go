@@ -201,9 +201,9 @@ func (n *NameMap) canonicalValue(v any, generation int64) any {
 				continue
 			}
 			name := n.Text(k)
-			if seen, ok := x.(int64); ok && k == "observedGeneration" {
+			if seen, ok := decimal(x); ok && k == "observedGeneration" {
 				x = "$OLD"
-				if seen == generation {
+				if seen == float64(generation) {
 					x = "$CURRENT"
 				}
 			}
