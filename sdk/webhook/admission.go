@@ -63,8 +63,8 @@ func (d defaulter[T]) Default(ctx context.Context, object T) error {
 	return rejection(d.kind, object, d.op.Default(ctx, object))
 }
 
-// isOfInterest reports whether a request creates an object, or changes more of it than metadata and status. Other updates are
-// those of controllers, such as the finalizer of the operator: they must succeed for an object from before a rule.
+// isOfInterest reports whether a request creates an object, or changes more of it than metadata and status. Other updates
+// are those of controllers, such as the finalizer of the operator: they must succeed for an object from before a rule.
 func isOfInterest(ctx context.Context, object client.Object) bool {
 	if object.GetDeletionTimestamp() != nil {
 		return false

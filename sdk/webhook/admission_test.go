@@ -49,23 +49,38 @@ func TestRejection(t *testing.T) {
 		err    error
 		want   string
 	}{
-		"one field": {"as a CRD says it", pods,
-			`Team.example.com "blue" is invalid: spec.pods: Invalid value: -1: must be at least 0`},
-		"several fields": {"of ToAggregate", field.ErrorList{pods, group}.ToAggregate(),
+		"one field": {
+			"as a CRD says it", pods,
+			`Team.example.com "blue" is invalid: spec.pods: Invalid value: -1: must be at least 0`,
+		},
+		"several fields": {
+			"of ToAggregate", field.ErrorList{pods, group}.ToAggregate(),
 			`Team.example.com "blue" is invalid: [spec.pods: Invalid value: -1: must be at least 0, ` +
-				`spec.group: Required value]`},
-		"joined fields": {"of errors.Join", errors.Join(pods, nil, group),
+				`spec.group: Required value]`,
+		},
+		"joined fields": {
+			"of errors.Join", errors.Join(pods, nil, group),
 			`Team.example.com "blue" is invalid: [spec.pods: Invalid value: -1: must be at least 0, ` +
-				`spec.group: Required value]`},
+				`spec.group: Required value]`,
+		},
 		"text": {"it stands alone", errors.New("teams are closed"), "teams are closed"},
-		"wrapped": {"the text of the wrapping error stays", fmt.Errorf("in spring: %w", pods),
-			"in spring: spec.pods: Invalid value: -1: must be at least 0"},
-		"wrapped twice": {"as for one", fmt.Errorf("in spring: %w and %w", pods, group),
-			"in spring: spec.pods: Invalid value: -1: must be at least 0 and spec.group: Required value"},
-		"mixed": {"one line", errors.Join(pods, errors.New("teams are closed")),
-			"spec.pods: Invalid value: -1: must be at least 0; teams are closed"},
-		"status": {"it has its own code", apierrors.NewConflict(schema.GroupResource{Resource: "teams"}, "blue", errors.New("later")),
-			`Operation cannot be fulfilled on teams "blue": later`},
+		"wrapped": {
+			"the text of the wrapping error stays", fmt.Errorf("in spring: %w", pods),
+			"in spring: spec.pods: Invalid value: -1: must be at least 0",
+		},
+		"wrapped twice": {
+			"as for one", fmt.Errorf("in spring: %w and %w", pods, group),
+			"in spring: spec.pods: Invalid value: -1: must be at least 0 and spec.group: Required value",
+		},
+		"mixed": {
+			"one line", errors.Join(pods, errors.New("teams are closed")),
+			"spec.pods: Invalid value: -1: must be at least 0; teams are closed",
+		},
+		"status": {
+			"it has its own code",
+			apierrors.NewConflict(schema.GroupResource{Resource: "teams"}, "blue", errors.New("later")),
+			`Operation cannot be fulfilled on teams "blue": later`,
+		},
 	} {
 		if got := rejection(kind, newTeam(), test.err); got == nil || got.Error() != test.want {
 			t.Errorf("%s: %v\nwant: %s, because %s", name, got, test.want, test.reason)

@@ -1,7 +1,7 @@
 // Package webhook adds admission and conversion webhooks to an [sdk.Operator].
 //
-// An [Operator] is the operator and the functions of its webhooks. It is a value, too, and runs where the operator runs: in a
-// program, in an existing manager and in tests.
+// An [Operator] is the operator and the functions of its webhooks. It is a value, too, and runs where the operator runs: in
+// a program, in an existing manager and in tests.
 //
 //	func main() {
 //		program.Main(&webhook.Operator[*v1.Team]{Operator: team.Operator, Validate: validate, Default: setDefaults})
@@ -21,8 +21,8 @@
 //
 // A program gets its certificate in one of two ways, and logs which:
 //
-//   - It renews the certificate itself. The certificate authority is in a Secret that all replicas share, and is written into
-//     the webhook configurations and CustomResourceDefinitions. This is the default in a cluster.
+//   - It renews the certificate itself. The certificate authority is in a Secret that all replicas share, and is written
+//     into the webhook configurations and CustomResourceDefinitions. This is the default in a cluster.
 //   - It reads files, for example of cert-manager or OLM, and reads them again when they change: see the flag
 //     --webhook-cert-dir.
 //

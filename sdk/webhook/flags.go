@@ -24,14 +24,14 @@ const (
 )
 
 // minLifetime is the shortest lifetime of an authority: certificates have a precision of a second.
-const minLifetime = 5 * time.Second
+const minLifetime = 10 * time.Second
 
 // mountedCertDir is the folder into which OLM and the manifests of kubebuilder mount a certificate.
 const mountedCertDir = "/tmp/k8s-webhook-server/serving-certs"
 
 // DefineFlags defines the flags of the webhook server of a program: --webhook-bind-address, --webhook-cert-dir,
-// --webhook-service, --webhook-configuration and --webhook-ca-lifetime. program.Main calls it. A program.Program with webhooks
-// calls it in its function Flags. A second call for the same flags has no effect.
+// --webhook-service, --webhook-configuration and --webhook-ca-lifetime. program.Main calls it. A program.Program with
+// webhooks calls it in its function Flags. A second call for the same flags has no effect.
 func DefineFlags(fs *flag.FlagSet) {
 	if serverOf(fs) != nil {
 		return
@@ -140,7 +140,7 @@ func (s *server) setService(text string) error {
 func (s *server) setLifetime(text string) error {
 	d, err := time.ParseDuration(text)
 	if err != nil || d < minLifetime {
-		return errors.New("it must be a duration of at least 5s, such as 8760h")
+		return errors.New("it must be a duration of at least 10s, such as 8760h")
 	}
 	s.lifetime = d
 	return nil

@@ -43,8 +43,10 @@ func TestFlags(t *testing.T) {
 		"in a cluster":         {inCluster: true, want: change(func(s *server) { s.address = ":9443" })},
 		"off":                  {inCluster: true, args: []string{"--webhook-bind-address=0"}, want: own},
 		"all": {
-			args: []string{"--webhook-bind-address=127.0.0.1:1", "--webhook-cert-dir=" + folder, "--webhook-service=a/b",
-				"--webhook-configuration=c", "--webhook-ca-lifetime=24h"},
+			args: []string{
+				"--webhook-bind-address=127.0.0.1:1", "--webhook-cert-dir=" + folder, "--webhook-service=a/b",
+				"--webhook-configuration=c", "--webhook-ca-lifetime=24h",
+			},
 			want: server{address: "127.0.0.1:1", certDir: folder, service: "a/b", configuration: "c", lifetime: 24 * time.Hour},
 		},
 		"port alone":       {args: []string{"--webhook-bind-address=9443"}, wantErr: "it must be an address with a port"},
@@ -52,8 +54,8 @@ func TestFlags(t *testing.T) {
 		"empty folder":     {args: []string{"--webhook-cert-dir=" + t.TempDir()}, wantErr: "tls.crt: no such file"},
 		"no folder":        {args: []string{"--webhook-cert-dir="}, wantErr: "it must be a folder"},
 		"not a Service":    {args: []string{"--webhook-service=a/b/c"}, wantErr: "it must be the name of a Service"},
-		"short lifetime":   {args: []string{"--webhook-ca-lifetime=1s"}, wantErr: "at least 5s"},
-		"no duration":      {args: []string{"--webhook-ca-lifetime=year"}, wantErr: "at least 5s"},
+		"short lifetime":   {args: []string{"--webhook-ca-lifetime=9s"}, wantErr: "at least 10s"},
+		"no duration":      {args: []string{"--webhook-ca-lifetime=year"}, wantErr: "at least 10s"},
 		"Service of digit": {args: []string{"--webhook-service=1a"}, wantErr: "it must be the name of a Service"},
 	} {
 		t.Run(name, func(t *testing.T) {

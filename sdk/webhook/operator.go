@@ -24,8 +24,8 @@ const ConversionPath = "/convert"
 // Operator is an operator with webhooks. It is a plain value without state, like [sdk.Operator], whose methods it has. Its
 // fields must not change after the first use.
 //
-// The functions are called concurrently, and by every replica. They get decoded copies. An error rejects the request. Its text
-// is one sentence for the user. The text of a [field.Error], of several in [errors.Join] and of [field.ErrorList.ToAggregate]
+// The functions are called concurrently, and by every replica. They get decoded copies. An error rejects the request. Its
+// text is one sentence for the user. The text of a [field.Error], of several in [errors.Join] and of [field.ErrorList.ToAggregate]
 // is that of the validation by a CustomResourceDefinition. An error with an APIStatus method, as of package api/errors, is
 // returned unchanged.
 type Operator[T sdk.Object] struct {
@@ -53,8 +53,8 @@ type Operator[T sdk.Object] struct {
 	Conversion http.Handler
 }
 
-// SetupWithManager adds the operator and its webhooks to a manager. In an existing manager, which package program did not make,
-// they are added to the manager's webhook server.
+// SetupWithManager adds the operator and its webhooks to a manager. In an existing manager, which package program did not
+// make, they are added to the manager's webhook server.
 func (op *Operator[T]) SetupWithManager(mgr manager.Manager, opts ...sdk.SetupOption) error {
 	if err := op.validate(); err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -132,9 +133,7 @@ func (a *Authority) authorities(ctx context.Context) ([]ca, error) {
 	if secret.Data == nil {
 		secret.Data = map[string][]byte{}
 	}
-	for key, value := range data {
-		secret.Data[key] = value
-	}
+	maps.Copy(secret.Data, data)
 	if exists { // fails if another replica was faster
 		err = a.Client.Update(ctx, secret, client.FieldOwner(a.Name))
 	} else {

@@ -23,7 +23,7 @@ const (
 	// renewal is the age, as a part of the lifetime, at which an authority gets a successor.
 	renewal = 1.0 / 2
 	// activation is the age at which the successor begins to sign. Until then all API servers learn of it.
-	activation = 1.0 / 8
+	activation = 1.0 / 4
 	// backdating makes a certificate valid earlier, for machines with a slow clock. It is at most an hour.
 	backdating = 1.0 / 20
 )

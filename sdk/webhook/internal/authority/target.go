@@ -98,7 +98,9 @@ func (a *Authority) watch(ctx context.Context) <-chan struct{} {
 	return changed
 }
 
-func (a *Authority) watchOne(ctx context.Context, kind schema.GroupVersionKind, key client.ObjectKey, changed chan<- struct{}) {
+func (a *Authority) watchOne(
+	ctx context.Context, kind schema.GroupVersionKind, key client.ObjectKey, changed chan<- struct{},
+) {
 	list := func() *metav1.PartialObjectMetadataList {
 		l := &metav1.PartialObjectMetadataList{}
 		l.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
