@@ -185,7 +185,7 @@ func allow(out http.ResponseWriter, req *http.Request) {
 	review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true}
 	review.Request = nil
 	out.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(out).Encode(review) // the client is gone
+	_ = json.NewEncoder(out).Encode(review) //nolint:errchkjson // it fails if the API server is gone
 }
 
 // certificateOf returns the certificate of a server as PEM. The server is its own authority.
@@ -229,11 +229,15 @@ func (s *webhookServer) StartedChecker() healthz.Checker {
 // WebhookMux implements [webhook.Server].
 func (s *webhookServer) WebhookMux() *http.ServeMux { return s.mux }
 
-// unavailable is the delay before a write of the user is sent again that was rejected because no operator serves webhooks. It
-// is longer than the time after which package explore regards a step as blocked.
-const unavailable = 300 * time.Millisecond
+// The delays before a write of the user is sent again that was rejected because no operator serves webhooks. Package explore
+// regards a step as blocked that sends nothing for a time, which is longer on a slow machine: the delay grows.
+const (
+	firstDelay = 250 * time.Millisecond
+	lastDelay  = 2 * time.Second
+)
 
-// patientTransport repeats writes of the user, as a user would, while no operator of the test serves webhooks.
+// patientTransport repeats writes of the user, as a user would, while no operator of the test serves webhooks. A deletion is not
+// repeated: the fault plans that delete objects without an operator would wait in vain.
 type patientTransport struct {
 	next http.RoundTripper
 	k    *K
@@ -244,17 +248,16 @@ func saysUnavailable(resp *http.Response) (bool, error) {
 	body, err := io.ReadAll(resp.Body)
 	_ = resp.Body.Close()
 	resp.Body = io.NopCloser(bytes.NewReader(body))
-	return bytes.Contains(body, []byte("failed calling webhook")) &&
-		bytes.Contains(body, []byte("unable to handle the request")), err
+	return webhookconfig.IsUnserved(string(body)), err
 }
 
 // RoundTrip implements [http.RoundTripper].
 func (p patientTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	if req.Method == http.MethodGet || req.GetBody == nil {
+	if req.Method == http.MethodGet || req.Method == http.MethodDelete || req.GetBody == nil {
 		return p.next.RoundTrip(req)
 	}
 	deadline := time.Now().Add(p.k.Timeout)
-	for {
+	for delay := firstDelay; ; delay = min(2*delay, lastDelay) {
 		resp, err := p.next.RoundTrip(req)
 		if err != nil || resp.StatusCode < http.StatusInternalServerError || !time.Now().Before(deadline) {
 			return resp, err
@@ -266,11 +269,11 @@ func (p patientTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		select {
 		case <-req.Context().Done():
 			return resp, nil
-		case <-time.After(unavailable):
+		case <-time.After(delay):
 		}
 		body, err := req.GetBody()
 		if err != nil {
-			return resp, nil
+			return nil, fmt.Errorf("repeating a request: %w", err)
 		}
 		req = req.Clone(req.Context())
 		req.Body = body

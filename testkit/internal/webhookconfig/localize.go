@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
@@ -27,6 +28,11 @@ type Local struct {
 func InRun(namespace string) string {
 	return fmt.Sprintf("(has(request.namespace) && request.namespace.contains(%q)) || "+
 		"(has(request.name) && request.name.contains(%q))", namespace, namespace)
+}
+
+// IsUnserved reports whether the message of an error says that no operator served a webhook: its server answered 503.
+func IsUnserved(message string) bool {
+	return strings.Contains(message, "failed calling webhook") && strings.Contains(message, "unable to handle the request")
 }
 
 // IsConfiguration reports whether an object configures admission webhooks.
