@@ -39,7 +39,8 @@ func TestValidation(t *testing.T) {
 	}
 	k.Update(m, func() { m.Annotations = map[string]string{mailbox.KeepAnnotation: "yes"} })
 	err := k.Client.Delete(k.Context(), m)
-	if want := denied + "mailbox a is kept: remove the annotation mail.homeostat.dev/keep first"; err == nil || err.Error() != want {
+	want := denied + "mailbox a is kept: remove the annotation mail.homeostat.dev/keep first"
+	if err == nil || err.Error() != want {
 		t.Errorf("deletion: %v\nwant: %s", err, want)
 	}
 	k.Update(m, func() { m.Annotations = nil })

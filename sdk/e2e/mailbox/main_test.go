@@ -13,9 +13,17 @@ import (
 // operatorVariable makes this test binary run the operator as a program.
 const operatorVariable = "MAILBOX_OPERATOR"
 
+// withConversion is the value of operatorVariable for a program that converts objects, too.
+const withConversion = "conversion"
+
 func TestMain(m *testing.M) {
-	if os.Getenv(operatorVariable) != "" {
+	switch os.Getenv(operatorVariable) {
+	case "1":
 		program.Main(mailbox.WithWebhooks)
+	case withConversion:
+		op := *mailbox.WithWebhooks
+		op.Conversion = http.HandlerFunc(mailbox.Convert)
+		program.Main(&op)
 	}
 	testkit.Main(m, testkit.Env{
 		CRDs: "config/crd", Webhooks: "config/webhook/manifests.yaml", AddToScheme: mailbox.AddToScheme,

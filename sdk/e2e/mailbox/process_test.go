@@ -21,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/rest"
 
 	"github.com/homeostat-dev/homeostat/testkit"
 	"github.com/homeostat-dev/homeostat/testkit/cluster"
@@ -69,7 +70,13 @@ func (p *process) kill() {
 // start starts the program for the test's namespace. It is killed after the test.
 func start(t *testing.T, k *testkit.K, args ...string) *process {
 	t.Helper()
-	data, err := cluster.Kubeconfig(k.Config)
+	return startAs(t, k.Config, "1", append([]string{"--watch-namespaces=" + k.Namespace}, args...)...)
+}
+
+// startAs starts a program as the user of cfg.
+func startAs(t *testing.T, cfg *rest.Config, variant string, args ...string) *process {
+	t.Helper()
+	data, err := cluster.Kubeconfig(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,9 +88,9 @@ func start(t *testing.T, k *testkit.K, args ...string) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	args = append([]string{"--kubeconfig=" + file, "--watch-namespaces=" + k.Namespace}, args...)
+	args = append([]string{"--kubeconfig=" + file}, args...)
 	p := &process{t: t, cmd: exec.CommandContext(t.Context(), self, args...)}
-	p.cmd.Env = []string{operatorVariable + "=1", "HOME=" + t.TempDir()}
+	p.cmd.Env = []string{operatorVariable + "=" + variant, "HOME=" + t.TempDir()}
 	p.cmd.Stdout = p
 	p.cmd.Stderr = p
 	if err := p.cmd.Start(); err != nil {
@@ -128,7 +135,9 @@ func ready(k *testkit.K, p *process, address string) {
 }
 
 // install creates the shipped configurations, with the address in place of the Service, for the namespace of the test alone.
-func install(t *testing.T, k *testkit.K, address string, caBundle []byte) (name string, configs []*unstructured.Unstructured) {
+func install(
+	t *testing.T, k *testkit.K, address string, caBundle []byte,
+) (name string, configs []*unstructured.Unstructured) {
 	t.Helper()
 	data, err := os.ReadFile("config/webhook/manifests.yaml")
 	if err != nil {
@@ -206,7 +215,7 @@ func TestRenewal(t *testing.T) {
 	name, configs := install(t, k, addresses[0], nil)
 	for i, address := range addresses {
 		probes := freeAddress(t)
-		elect := []string{"--leader-elect", "--leader-election-namespace=" + k.Namespace, "--webhook-ca-lifetime=8s"}
+		elect := []string{"--leader-elect", "--leader-election-namespace=" + k.Namespace, "--webhook-ca-lifetime=12s"}
 		ready(k, start(t, k, ofOwn(k, name, address, probes, elect...)...), probes)
 		if i == 0 {
 			awaitDenied(k)
@@ -254,7 +263,8 @@ func signedBy(ctx context.Context, k *testkit.K, config *unstructured.Unstructur
 	}
 	defer func() { _ = conn.Close() }()
 	served := conn.(*tls.Conn).ConnectionState().PeerCertificates[0]
-	if _, err := served.Verify(x509.VerifyOptions{Roots: trusted, DNSName: "mailbox-webhook." + k.Namespace + ".svc"}); err != nil {
+	name := "mailbox-webhook." + k.Namespace + ".svc"
+	if _, err := served.Verify(x509.VerifyOptions{Roots: trusted, DNSName: name}); err != nil {
 		return false, err
 	}
 	_, err = served.Verify(x509.VerifyOptions{Roots: old})
