@@ -107,7 +107,8 @@ func Convert(out http.ResponseWriter, req *http.Request) {
 		}
 		response.ConvertedObjects = append(response.ConvertedObjects, runtime.RawExtension{Object: converted})
 	}
-	review.Request, review.Response = nil, response
+	review.Request = nil
+	review.Response = response
 	out.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(out).Encode(review) //nolint:errchkjson // it fails if the API server is gone
 }

@@ -20,7 +20,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/rest"
 
 	"github.com/homeostat-dev/homeostat/testkit"
@@ -139,31 +138,21 @@ func install(
 	t *testing.T, k *testkit.K, address string, caBundle []byte,
 ) (name string, configs []*unstructured.Unstructured) {
 	t.Helper()
-	data, err := os.ReadFile("config/webhook/manifests.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
 	name = "mailbox-" + k.Namespace
-	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096)
-	for range 2 {
-		config := &unstructured.Unstructured{}
-		if err := decoder.Decode(config); err != nil {
-			t.Fatal(err)
-		}
+	for _, config := range readManifests(t, "webhook/manifests.yaml") {
 		config.SetName(name)
+		callAddress(t, config, address)
 		webhooks, _, err := unstructured.NestedSlice(config.Object, "webhooks")
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, item := range webhooks {
 			webhook := item.(map[string]any)
-			path, _, _ := unstructured.NestedString(webhook, "clientConfig", "service", "path")
-			webhook["clientConfig"] = map[string]any{"url": "https://" + address + path}
-			if caBundle != nil {
-				webhook["clientConfig"].(map[string]any)["caBundle"] = base64.StdEncoding.EncodeToString(caBundle)
-			}
 			webhook["namespaceSelector"] = map[string]any{
 				"matchLabels": map[string]any{corev1.LabelMetadataName: k.Namespace},
+			}
+			if caBundle != nil {
+				webhook["clientConfig"].(map[string]any)["caBundle"] = base64.StdEncoding.EncodeToString(caBundle)
 			}
 		}
 		if err := unstructured.SetNestedSlice(config.Object, webhooks, "webhooks"); err != nil {
@@ -184,7 +173,8 @@ func awaitDenied(k *testkit.K) {
 func denies(k *testkit.K) error {
 	m := newMailbox("nowhere")
 	m.Namespace = k.Namespace
-	m.GenerateName, m.Name = "never-", ""
+	m.GenerateName = "never-"
+	m.Name = ""
 	err := k.Client.Create(k.Context(), m)
 	if err == nil || !strings.HasPrefix(err.Error(), denied) {
 		return fmt.Errorf("the answer is %w", err)
