@@ -236,8 +236,8 @@ const (
 	lastDelay  = 2 * time.Second
 )
 
-// patientTransport repeats writes of the user, as a user would, while no operator of the test serves webhooks. A deletion is not
-// repeated: the fault plans that delete objects without an operator would wait in vain.
+// patientTransport repeats writes of the user, as a user would, while no operator of the test serves webhooks. A deletion
+// is not repeated: the fault plans that delete objects without an operator would wait in vain.
 type patientTransport struct {
 	next http.RoundTripper
 	k    *K

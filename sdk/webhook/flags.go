@@ -45,8 +45,8 @@ func DefineFlags(fs *flag.FlagSet) {
 	}
 	fs.Var(&addressValue{s}, addressFlag,
 		`address that serves webhooks, "0" for none; default: ":9443" in a cluster, "0" elsewhere`)
-	fs.Func(certDirFlag, "folder with tls.crt and tls.key, as of cert-manager, which are read again when they change; default: "+
-		mountedCertDir+" if it has them, else the program renews its own certificate", s.setCertDir)
+	fs.Func(certDirFlag, "folder with tls.crt and tls.key, as of cert-manager, which are read again when they change; "+
+		"default: "+mountedCertDir+" if it has them, else the program renews its own certificate", s.setCertDir)
 	fs.Func(serviceFlag, "Service in front of the webhooks, as NAME or NAMESPACE/NAME, for a certificate of its own; default: "+
 		s.service, s.setService)
 	fs.StringVar(&s.configuration, configurationFlag, s.configuration,

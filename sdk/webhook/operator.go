@@ -25,9 +25,9 @@ const ConversionPath = "/convert"
 // fields must not change after the first use.
 //
 // The functions are called concurrently, and by every replica. They get decoded copies. An error rejects the request. Its
-// text is one sentence for the user. The text of a [field.Error], of several in [errors.Join] and of [field.ErrorList.ToAggregate]
-// is that of the validation by a CustomResourceDefinition. An error with an APIStatus method, as of package api/errors, is
-// returned unchanged.
+// text is one sentence for the user. The text of a [field.Error], of several in [errors.Join] and of
+// [field.ErrorList.ToAggregate] is that of the validation by a CustomResourceDefinition. An error with an APIStatus method,
+// as of package api/errors, is returned unchanged.
 type Operator[T sdk.Object] struct {
 	*sdk.Operator[T] // required
 

@@ -236,7 +236,9 @@ func TestRenewal(t *testing.T) {
 
 // signedBy reports whether the certificate of a server is signed by these authorities. The error says that it is not signed
 // by those of the configuration.
-func signedBy(ctx context.Context, k *testkit.K, config *unstructured.Unstructured, address, authorities string) (bool, error) {
+func signedBy(
+	ctx context.Context, k *testkit.K, config *unstructured.Unstructured, address, authorities string,
+) (bool, error) {
 	k.Get(config)
 	webhooks, _, _ := unstructured.NestedSlice(config.Object, "webhooks")
 	encoded, _, _ := unstructured.NestedString(webhooks[0].(map[string]any), "clientConfig", "caBundle")
@@ -323,8 +325,8 @@ func TestMissingFolder(t *testing.T) {
 		t.Errorf("exit code %d, output\n%swant\n%s", code, p.output(), want)
 	}
 	p = start(t, k, "--webhook-bind-address=127.0.0.1:9443")
-	const outside = "Error: preparing the webhooks of operator mailbox: --webhook-service=mailbox-webhook: the program does not " +
-		"run in a cluster, whose namespace it would take: set it to NAMESPACE/NAME, or set --webhook-cert-dir\n"
+	const outside = "Error: preparing the webhooks of operator mailbox: --webhook-service=mailbox-webhook: the program does " +
+		"not run in a cluster, whose namespace it would take: set it to NAMESPACE/NAME, or set --webhook-cert-dir\n"
 	if code := p.exit(); code != 1 || !strings.HasSuffix(p.output(), outside) {
 		t.Errorf("exit code %d, output\n%swant\n%s", code, p.output(), outside)
 	}

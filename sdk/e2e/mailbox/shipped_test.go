@@ -43,8 +43,8 @@ func readManifests(t *testing.T, file string) (objects []*unstructured.Unstructu
 	}
 }
 
-// With the permissions of the shipped manifests, and no others, the program fills the shipped Secret, and writes its authority
-// into the configurations and the CustomResourceDefinition. It converts objects.
+// With the permissions of the shipped manifests, and no others, the program fills the shipped Secret, and writes its
+// authority into the configurations and the CustomResourceDefinition. It converts objects.
 func TestShippedManifests(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t, testkit.Private())

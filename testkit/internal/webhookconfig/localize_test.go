@@ -83,7 +83,8 @@ func TestUnusableConfigurations(t *testing.T) {
 			"metadata: {name: team}}",
 		"webhook v.example.com: clientConfig.service.path is missing": strings.Replace(shipped, ", path: /validate", "", 1),
 	} {
-		if _, err := webhookconfig.Localize(parse(t, text), webhookconfig.Local{}); err == nil || !strings.Contains(err.Error(), want) {
+		_, err := webhookconfig.Localize(parse(t, text), webhookconfig.Local{})
+		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}
