@@ -215,6 +215,7 @@ cross: ## Compile every package and its tests for macOS on arm64
 generate: ## Generate deep copies, CRDs, roles and reference pages from the Go types, and charts from those
 	@for m in $(MODULES); do (cd $$m && $(call tool,controller-gen) object paths=./...) || exit; done
 	@cd sdk/bench && $(call tool,controller-gen) paths=./work crd output:crd:dir=work/crd
+	@cd sdk/e2e/mailbox && $(call tool,controller-gen) paths=. webhook output:webhook:dir=config/webhook
 	@for m in $(OPERATORS); do (cd $$m && $(call tool,controller-gen) paths=./... \
 		crd output:crd:dir=config/crd rbac:roleName=$${m##*/} output:rbac:dir=config/rbac) || exit; done
 	@for m in $(patsubst %/api,%,$(wildcard $(OPERATORS:%=%/api))); do (cd $$m && mkdir -p docs && $(call tool,crd-ref-docs) \

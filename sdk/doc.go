@@ -73,6 +73,7 @@
 //     [InNamespaces] and [Workers].
 //   - [Dry] returns the [Plan] of a reconcile without a cluster, as a list of [Action] values. [Operator.PrintPlans] prints
 //     the plans for a cluster, as the flag --dry-run of a program does.
+//   - Package webhook: validation, defaulting and conversion by webhooks, and their certificates.
 //   - [PausedAnnotation] and [DryRunAnnotation] stop the operator for one object.
 //
 // Packages apply, conditions and finalizer are usable without this one, from any controller-runtime reconciler.
@@ -85,6 +86,5 @@
 //
 // # Limits
 //
-// There are no webhooks, no code generation and no scheme registry here: controller-runtime and controller-gen do these
-// well.
+// There is no code generation and no scheme registry here: controller-gen and controller-runtime do these well.
 package sdk

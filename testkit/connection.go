@@ -42,6 +42,7 @@ type connection struct {
 	mapper   meta.RESTMapper
 	client   client.WithWatch
 	policy   *rbac.Policy // nil without Env.RBAC
+	webhooks []*unstructured.Unstructured
 
 	watch    sync.Once
 	watching *history.Recorder
@@ -71,6 +72,9 @@ func (e *Env) connect(ctx context.Context, private bool) (*connection, error) {
 		return nil, err
 	}
 	if c.policy, err = e.policy(); err != nil {
+		return nil, err
+	}
+	if c.webhooks, err = e.read(e.Webhooks); err != nil {
 		return nil, err
 	}
 	objects, err := e.objects(c.scheme)

@@ -5,6 +5,8 @@ import (
 	"flag"
 	"fmt"
 	"io/fs"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	goruntime "runtime"
 	"strconv"
@@ -24,6 +26,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/environment"
 	"github.com/homeostat-dev/homeostat/testkit/internal/manifest"
 	"github.com/homeostat-dev/homeostat/testkit/internal/rbac"
+	"github.com/homeostat-dev/homeostat/testkit/internal/webhookconfig"
 )
 
 // Env describes the control plane that the tests of a package need. The zero value is a plain API server.
@@ -48,7 +51,16 @@ type Env struct {
 	// operator's ServiceAccount. All tests run with them. They apply to the tests of other packages on the same control
 	// plane as well.
 	AdmissionPolicies string
-	// FS holds CRDs, RBAC and AdmissionPolicies, for example an embed.FS. Nil means the package's folder on disk.
+	// Webhooks is a file or folder with the ValidatingWebhookConfigurations and MutatingWebhookConfigurations that are shipped.
+	// Each test whose operators are started by Start or Run has copies of them, which are limited to its namespaces, and to
+	// cluster-scoped objects whose names contain the name of its namespace. The API server calls the handlers that the
+	// operators register with the manager's webhook server. While no operator of the test runs, such a request is rejected as
+	// by a cluster; K.Client repeats it for up to K.Timeout. Not possible on the cluster of TESTKIT_KUBECONFIG.
+	Webhooks string
+	// Conversion converts the custom resources of CRDs with the conversion strategy Webhook, independently of the operators:
+	// all tests of the package share the CRDs. Such a package has a control plane of its own.
+	Conversion http.Handler
+	// FS holds CRDs, RBAC, Webhooks and AdmissionPolicies, for example an embed.FS. Nil means the package's folder on disk.
 	FS fs.FS
 	// Objects are further cluster-wide objects to install, for example CustomResourceDefinitions as Go values.
 	Objects []client.Object
@@ -165,6 +177,9 @@ func (e *Env) objects(scheme *runtime.Scheme) ([]*unstructured.Unstructured, err
 	if err != nil {
 		return nil, err
 	}
+	if err := e.localizeConversion(objects); err != nil {
+		return nil, err
+	}
 	policies, err := e.read(e.AdmissionPolicies)
 	if err != nil {
 		return nil, err
@@ -178,6 +193,28 @@ func (e *Env) objects(scheme *runtime.Scheme) ([]*unstructured.Unstructured, err
 		objects = append(objects, u)
 	}
 	return objects, nil
+}
+
+// conversion is the server of Env.Conversion. It ends with the process.
+var conversion struct {
+	once   sync.Once
+	server *httptest.Server
+}
+
+// localizeConversion directs the API server to the conversion of the package.
+func (e *Env) localizeConversion(crds []*unstructured.Unstructured) error {
+	if e.Conversion == nil {
+		return nil
+	}
+	conversion.once.Do(func() { conversion.server = httptest.NewTLSServer(e.Conversion) })
+	for i, crd := range crds {
+		local, err := webhookconfig.LocalizeConversion(crd, conversion.server.URL+"/convert", certificateOf(conversion.server))
+		if err != nil {
+			return fmt.Errorf("reading CustomResourceDefinition %s: %w", crd.GetName(), err)
+		}
+		crds[i] = local
+	}
+	return nil
 }
 
 func (e *Env) policy() (*rbac.Policy, error) {

@@ -108,6 +108,9 @@ func (k *K) start(setup SetupFunc, o startOptions) (*Instance, error) {
 			return nil, err
 		}
 	}
+	if err := k.startWebhooks(); err != nil {
+		return nil, err
+	}
 	op := &Instance{
 		t: k.t, recorder: recorder.New(), disconnected: &atomic.Bool{}, done: make(chan struct{}),
 		obs: k.obs, process: k.obs.process(), panics: &panics{}, queue: &queue{},
@@ -174,6 +177,11 @@ func (k *K) newManager(cfg *rest.Config, op *Instance, o startOptions) (mgr mana
 	}
 	if !o.clusterWide {
 		options.Cache.DefaultNamespaces = map[string]cache.Config{k.Namespace: {}}
+	}
+	if k.webhooks != nil {
+		server := &webhookServer{mux: http.NewServeMux(), disconnected: op.disconnected}
+		k.webhooks.add(server)
+		options.WebhookServer = server
 	}
 	for _, change := range o.options {
 		change(&options)

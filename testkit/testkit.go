@@ -48,6 +48,7 @@ type K struct {
 	cleanup   []client.Object // cluster-wide objects that the test applied
 	usage     rbac.Usage      // of its operators' permissions
 	servers   []*httptest.Server
+	webhooks  *webhooks // nil before the first operator, and without Env.Webhooks
 }
 
 // An Option changes the K that New returns.
@@ -122,6 +123,9 @@ func (k *K) connect(o options) (err error) {
 		cfg.AcceptContentTypes = runtime.ContentTypeJSON
 		cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return k.obs.user.Transport(0, next) })
 	}
+	if len(k.conn.webhooks) > 0 {
+		cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return patientTransport{next, k} })
+	}
 	k.Client, err = k.conn.clientFor(cfg)
 	return err
 }
@@ -178,6 +182,7 @@ func (k *K) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), k.Timeout)
 	defer cancel()
 	defer k.closeServers()
+	defer k.closeWebhooks()
 	found := k.obs.checkOracles()
 	if k.conn.existing {
 		k.closeExisting(ctx)
@@ -190,6 +195,7 @@ func (k *K) close() {
 // closeNamespace leaves the contents of the namespace to the garbage collector.
 func (k *K) closeNamespace(ctx context.Context) {
 	k.deleteClusterScoped(ctx)
+	k.endWebhooks(ctx)
 	k.stopOperators()
 	k.releaseClusterScoped(ctx)
 	// The operators that would remove finalizers from the contents have been stopped. The test does not wait for the

@@ -59,6 +59,9 @@ func (c validatedValue) Set(text string) error {
 	return err
 }
 
+// Unwrap returns the value that was defined. Package webhook finds its settings by it.
+func (c validatedValue) Unwrap() flag.Value { return c.Value }
+
 // IsBoolFlag reports to package flag whether the flag can stand without a value.
 func (c validatedValue) IsBoolFlag() bool {
 	b, ok := c.Value.(interface{ IsBoolFlag() bool })

@@ -38,6 +38,12 @@ type Runnable interface {
 	PrintPlans(ctx context.Context, cfg *rest.Config, namespaces []string, out io.Writer) error
 }
 
+// FlagDefiner is a [Runnable] with flags of its own, such as an operator with webhooks. The function [Main] calls it. In a
+// [Program], the function Flags does.
+type FlagDefiner interface {
+	DefineFlags(fs *flag.FlagSet)
+}
+
 // CustomController is a controller that does not reconcile objects of a kind of its own, and so is no [sdk.Operator], but
 // runs in the same kind of program.
 type CustomController struct {
@@ -90,8 +96,15 @@ func programOf(operators []Runnable) *Program {
 			docs = append(docs, doc)
 		}
 	}
+	flags := func(fs *flag.FlagSet) {
+		for _, op := range operators {
+			if definer, ok := op.(FlagDefiner); ok {
+				definer.DefineFlags(fs)
+			}
+		}
+	}
 	all := func() ([]Runnable, error) { return operators, nil }
-	return &Program{Name: strings.Join(names, "-"), Doc: strings.Join(docs, "\n"), Operators: all}
+	return &Program{Name: strings.Join(names, "-"), Doc: strings.Join(docs, "\n"), Flags: flags, Operators: all}
 }
 
 // Program is a program with operators that depend on additional flags.

@@ -15,6 +15,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/homeostat-dev/homeostat/sdk"
+	"github.com/homeostat-dev/homeostat/sdk/internal/setup"
 )
 
 // namespaceFile holds the namespace of a pod. It is the default namespace of the Lease.
@@ -30,10 +31,11 @@ func (s *settings) serve(ctx context.Context, cfg *rest.Config, operators []Runn
 	if err != nil {
 		return err
 	}
+	withFlags := func(o *setup.Options) { o.Flags = s.flags }
 	names := make([]string, len(operators))
 	for i, op := range operators {
 		names[i], _ = op.Describe()
-		if err := op.SetupWithManager(mgr, sdk.InNamespaces(s.namespaces...), sdk.Workers(s.workers)); err != nil {
+		if err := op.SetupWithManager(mgr, sdk.InNamespaces(s.namespaces...), sdk.Workers(s.workers), withFlags); err != nil {
 			return err
 		}
 	}

@@ -35,6 +35,8 @@ type settings struct {
 	shutdownTimeout time.Duration
 	dryRun          bool
 	version         bool
+
+	flags *flag.FlagSet // with the flags of the operators
 }
 
 // isCommand reports whether a flag makes the program do something else than run. Such a flag is not read from the
@@ -53,6 +55,7 @@ func parseSettings(
 	s := &settings{name: program.Name}
 	fs := flag.NewFlagSet(program.Name, flag.ContinueOnError)
 	s.define(fs, lookup)
+	s.flags = fs
 	if program.Flags != nil {
 		program.Flags(fs)
 	}

@@ -104,6 +104,7 @@ func TestSettings(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			got.flags = nil
 			if diff := cmp.Diff(test.want, *got, cmp.AllowUnexported(settings{})); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", test.reason, diff)
 			}

@@ -1,6 +1,8 @@
 // Package setup holds the options of an operator in a manager, shared by packages sdk and program.
 package setup
 
+import "flag"
+
 // DefaultWorkers is the default number of objects that are reconciled concurrently.
 const DefaultWorkers = 8
 
@@ -8,6 +10,7 @@ const DefaultWorkers = 8
 type Options struct {
 	Namespaces []string // none means all
 	Workers    int
+	Flags      *flag.FlagSet // of the program; nil without one
 }
 
 // New returns the options with their defaults.

@@ -22,7 +22,11 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/readiness"
 	"github.com/homeostat-dev/homeostat/testkit/internal/space"
 	"github.com/homeostat-dev/homeostat/testkit/internal/state"
+	"github.com/homeostat-dev/homeostat/testkit/internal/webhookconfig"
 )
+
+// unserved begins the reason why a fault was not tried that leaves no operator to serve its webhooks.
+const unserved = "objects cannot be changed while no operator serves its webhooks: "
 
 // run is one execution of the scenario in a namespace of its own.
 type run struct {
@@ -104,6 +108,10 @@ func (r *run) execute() {
 		}
 		if r.lacksChild() {
 			r.setUntriedReason(r.plan, "a step cannot be done before the operator has made what it is about: "+failure)
+			continue
+		}
+		if webhookconfig.IsUnserved(failure) {
+			r.setUntriedReason(r.plan, unserved+failure)
 			continue
 		}
 		message, detail, _ := strings.Cut(failure, "\n")
@@ -346,6 +354,10 @@ func (r *run) deleteObjects(all []history.Change) bool {
 			o := c.Object.DeepCopy()
 			r.logStep("delete " + r.name(c))
 			err := r.space.Client.Delete(r.space.Context(), o, client.PropagationPolicy("Background"))
+			if err != nil && webhookconfig.IsUnserved(err.Error()) {
+				r.discard(r.plan, unserved+err.Error())
+				return false
+			}
 			if client.IgnoreNotFound(err) != nil && r.space.Context().Err() == nil {
 				r.abort(fmt.Errorf("deleting %s %s: %w", o.GetKind(), o.GetName(), err))
 				return false
