@@ -193,7 +193,7 @@ func TestForgedAnnotation(t *testing.T) {
 			u.SetAnnotations(map[string]string{conversion.Annotation: annotation})
 			got := convert(t, u, "v1beta1")
 			if s := spec(got); s != `{"contact":{"mail":"a@b"},"plan":"free","quota":3}` || got.GetName() != "web" ||
-				got.GetKind() != "Team" || got.GetFinalizers() != nil {
+				got.GetKind() != "Team" || got.GetFinalizers() != nil || got.GetAnnotations() != nil {
 				t.Errorf("the result is %v", got.Object)
 			}
 		})
@@ -203,7 +203,8 @@ func TestForgedAnnotation(t *testing.T) {
 // A forged value must not change what the other version shows, even if its digest is right.
 func TestForgedValueOfVisibleField(t *testing.T) {
 	u := object(t, "v1alpha1", `{"spec":{"mail":"a@b","owner":"ann"}}`)
-	alpha := convert(t, object(t, "v1beta1", `{"spec":{"plan":"free","quota":3,"owners":["ann","bob"],"contact":{"mail":"a@b"}}}`), "v1alpha1")
+	beta := object(t, "v1beta1", `{"spec":{"plan":"free","quota":3,"owners":["ann","bob"],"contact":{"mail":"a@b"}}}`)
+	alpha := convert(t, beta, "v1alpha1")
 	text := alpha.GetAnnotations()[conversion.Annotation]
 	u.SetAnnotations(map[string]string{conversion.Annotation: strings.Replace(text, `["ann","bob"]`, `["eve","bob"]`, 1)})
 	if got := spec(convert(t, u, "v1beta1")); !strings.Contains(got, `"owners":["ann"]`) {
@@ -252,24 +253,33 @@ func TestInvalidDeclarations(t *testing.T) {
 	lenses := func(l ...conversion.Lens) *conversion.Kind {
 		return &conversion.Kind{GroupKind: gk, Hub: "v1", Versions: []conversion.Version{{Name: "v1alpha1", Lenses: l}}}
 	}
+	versions := func(v ...conversion.Version) *conversion.Kind {
+		return &conversion.Kind{GroupKind: gk, Hub: "v1", Versions: v}
+	}
+	only := conversion.HubOnly("spec.a")
 	for name, c := range map[string]struct {
 		kind *conversion.Kind
 		want string
 	}{
-		"empty":         {&conversion.Kind{}, "field Hub is missing"},
-		"no version":    {&conversion.Kind{GroupKind: gk, Hub: "v1"}, "names no version beside the hub"},
-		"bad version":   {&conversion.Kind{GroupKind: gk, Hub: "v1", Versions: []conversion.Version{{Name: "V 1"}}}, "field Name"},
-		"metadata":      {lenses(conversion.Rename("metadata.name", "spec.name")), "must not change metadata"},
-		"bad path":      {lenses(conversion.SpokeOnly("spec..x")), `path "spec..x": "" is no name of a field`},
-		"same path":     {lenses(conversion.Rename("spec.a", "spec.b"), conversion.HubOnly("spec.b")), "is in another lens"},
-		"no pairs":      {lenses(conversion.Values("spec.a", "spec.b")), "there are no pairs"},
-		"no function":   {lenses(conversion.Split[string]("spec.a", []string{"spec.b"}, nil, nil)), "a function is missing"},
-		"two defaults":  {lenses(conversion.HubOnly("spec.a", 1, 2)), "give one or none"},
-		"not alone":     {lenses(conversion.Functions(alpha2ToHub, hubToAlpha2), conversion.HubOnly("spec.a")), "must be the only lens"},
-		"nested":        {lenses(conversion.Each("spec.a", "spec.a", conversion.Rename("b.", "c"))), `Each(spec.a, spec.a): Rename(b., c)`},
-		"useless pair":  {lenses(conversion.Values("spec.a", "spec.a", pair("a", "b"), pair("c", "d"), pair("a", "d"))), "has no effect"},
-		"bad type":      {&conversion.Kind{GroupKind: gk, Hub: "v1", Versions: []conversion.Version{{Name: "v1", Type: "x"}}}, "give a pointer"},
-		"lenses of hub": {&conversion.Kind{GroupKind: gk, Hub: "v1", Versions: []conversion.Version{{Name: "v1", Lenses: []conversion.Lens{conversion.HubOnly("spec.a")}}}}, "the hub has lenses"},
+		"empty":        {&conversion.Kind{}, "field Hub is missing"},
+		"no version":   {versions(), "names no version beside the hub"},
+		"bad version":  {versions(conversion.Version{Name: "V 1"}), "field Name"},
+		"two versions": {versions(conversion.Version{Name: "v2"}, conversion.Version{Name: "v2"}), "version v2 is declared twice"},
+		"metadata":     {lenses(conversion.Rename("metadata.name", "spec.name")), "must not change metadata"},
+		"bad path":     {lenses(conversion.SpokeOnly("spec..x")), `path "spec..x": "" is no name of a field`},
+		"same path":    {lenses(conversion.Rename("spec.b", "spec.a"), only), "is in another lens"},
+		"no pairs":     {lenses(conversion.Values("spec.a", "spec.b")), "there are no pairs"},
+		"no function":  {lenses(conversion.Split[string]("spec.a", []string{"spec.b"}, nil, nil)), "a function is missing"},
+		"two defaults": {lenses(conversion.HubOnly("spec.a", 1, 2)), "give one or none"},
+		"not alone":    {lenses(conversion.Functions(alpha2ToHub, hubToAlpha2), only), "must be the only lens"},
+		"nested": {
+			lenses(conversion.Each("spec.a", "spec.a", conversion.Rename("b.", "c"))), `Each(spec.a, spec.a): Rename(b., c)`,
+		},
+		"useless pair": {
+			lenses(conversion.Values("spec.a", "spec.a", pair("a", "b"), pair("c", "d"), pair("a", "d"))), "has no effect",
+		},
+		"bad type":      {versions(conversion.Version{Name: "v1", Type: "x"}), "give a pointer"},
+		"lenses of hub": {versions(conversion.Version{Name: "v1", Lenses: []conversion.Lens{only}}), "the hub has lenses"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := c.kind.Validate()

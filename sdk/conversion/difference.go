@@ -48,8 +48,8 @@ func itemName(item any, keys []string) string {
 	return string(data)
 }
 
-// difference returns what an object has in comparison with a counterpart, without the metadata. The counterpart was converted
-// from a version that does not have the vanishing objects.
+// difference returns what an object has in comparison with a counterpart, without the metadata. The counterpart was
+// converted from a version that does not have the vanishing objects.
 func difference(object, counterpart map[string]any, keys listKeys, vanishing []path) record {
 	r := record{}
 	d := differ{record: r, keys: keys, vanishing: vanishing}

@@ -16,9 +16,9 @@
 //		},
 //	}
 //
-// A lens works on the JSON content and converts in both directions. Fields without a lens are equal in both versions. Lenses
-// of one version are applied at once, not one after another: none reads what another one has written. [Functions] is for what
-// lenses cannot express.
+// A lens works on the JSON content and converts in both directions. Fields without a lens are equal in both versions.
+// Lenses of one version are applied at once, not one after another: none reads what another one has written. [Functions]
+// is for what lenses cannot express.
 //
 // [Handler] serves the conversion webhook of kinds. Package conversiontest tests a Kind with generated objects. Package
 // migration rewrites stored objects when the storage version has changed.
@@ -36,8 +36,8 @@
 //
 // # Failures
 //
-// The API server cannot read an object whose conversion fails, and no list that contains it. So a conversion fails only if
-// a function of a lens does, or if a value is not in a table of [Values]. The annotation is input of any client that may write
-// the object: what is not readable in it is ignored, and with [Version.Type] a value of the wrong type is not restored. The
-// API server does not validate restored values by the schema of the other version.
+// The API server cannot read an object whose conversion fails, and no list that contains it. So a conversion fails only
+// if a function of a lens does, or if a value is not in a table of [Values]. The annotation is input of any client that
+// may write the object: what is not readable in it is ignored, and with [Version.Type] a value of the wrong type is not
+// restored. The API server does not validate restored values by the schema of the other version.
 package conversion

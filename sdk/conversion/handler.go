@@ -59,7 +59,8 @@ func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			"must be [v1]", got, want), http.StatusBadRequest)
 		return
 	}
-	response := &apiextensionsv1.ConversionResponse{UID: review.Request.UID, Result: metav1.Status{Status: metav1.StatusSuccess}}
+	response := &apiextensionsv1.ConversionResponse{UID: review.Request.UID}
+	response.Result = metav1.Status{Status: metav1.StatusSuccess}
 	objects, err := h.convert(review.Request)
 	if err != nil {
 		response.Result = metav1.Status{Status: metav1.StatusFailure, Message: err.Error()}

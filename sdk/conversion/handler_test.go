@@ -30,7 +30,9 @@ func serve(t *testing.T, method, body string, kinds ...*conversion.Kind) *httpte
 // review sends objects in a ConversionReview and returns the response.
 func review(t *testing.T, desired string, kind *conversion.Kind, objects ...string) *apiextensionsv1.ConversionResponse {
 	t.Helper()
-	request := &apiextensionsv1.ConversionReview{Request: &apiextensionsv1.ConversionRequest{UID: "u", DesiredAPIVersion: desired}}
+	request := &apiextensionsv1.ConversionReview{
+		Request: &apiextensionsv1.ConversionRequest{UID: "u", DesiredAPIVersion: desired},
+	}
 	request.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("ConversionReview"))
 	for _, o := range objects {
 		request.Request.Objects = append(request.Request.Objects, runtime.RawExtension{Raw: []byte(o)})
@@ -51,8 +53,9 @@ func review(t *testing.T, desired string, kind *conversion.Kind, objects ...stri
 }
 
 const (
-	ann = `{"apiVersion":"example.com/v1alpha1","kind":"Team","metadata":{"name":"ann","namespace":"shop"},"spec":{"size":"1Gi"}}`
-	bob = `{"apiVersion":"example.com/v1alpha1","kind":"Team","metadata":{"name":"bob","namespace":"shop"},"spec":{"size":"big"}}`
+	header = `{"apiVersion":"example.com/v1alpha1","kind":"Team","metadata":`
+	ann    = header + `{"name":"ann","namespace":"shop"},"spec":{"size":"1Gi"}}`
+	bob    = header + `{"name":"bob","namespace":"shop"},"spec":{"size":"big"}}`
 )
 
 func TestHandler(t *testing.T) {
@@ -76,12 +79,16 @@ func TestHandlerFailures(t *testing.T) {
 		kind                  *conversion.Kind
 		object, desired, want string
 	}{
-		"a function fails": {team(), bob, "example.com/v1beta1", `converting v1alpha1 Team shop/bob to v1beta1: spec.size: "big" is no size`},
+		"a function fails": {
+			team(), bob, "example.com/v1beta1", `converting v1alpha1 Team shop/bob to v1beta1: spec.size: "big" is no size`,
+		},
 		"a panic": {
 			panicking, strings.Replace(ann, "v1alpha1", "v1alpha2", 1), "example.com/v1beta1",
 			"converting Team shop/ann to example.com/v1beta1: a function panicked: at the disco",
 		},
-		"another kind":  {team(), strings.Replace(ann, "Team", "Club", 1), "example.com/v1beta1", "this webhook does not convert its kind"},
+		"another kind": {
+			team(), strings.Replace(ann, "Team", "Club", 1), "example.com/v1beta1", "this webhook does not convert its kind",
+		},
 		"another group": {team(), ann, "example.org/v1beta1", "the group cannot change"},
 		"no object":     {team(), `{"spec":{}}`, "example.com/v1beta1", "reading object 0"},
 		"no version":    {team(), ann, "a/b/c", "desiredAPIVersion"},
@@ -104,8 +111,8 @@ func TestHandlerRejectsOtherRequests(t *testing.T) {
 		"GET":     {http.MethodGet, "", http.StatusMethodNotAllowed, "only POST"},
 		"no JSON": {http.MethodPost, "{", http.StatusBadRequest, "reading the ConversionReview"},
 		"v1beta1": {
-			http.MethodPost, `{"apiVersion":"apiextensions.k8s.io/v1beta1","kind":"ConversionReview","request":{}}`, http.StatusBadRequest,
-			"must be [v1]",
+			http.MethodPost, `{"apiVersion":"apiextensions.k8s.io/v1beta1","kind":"ConversionReview","request":{}}`,
+			http.StatusBadRequest, "must be [v1]",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

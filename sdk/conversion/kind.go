@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Kind is a kind of custom resources with several versions. It must not be changed or copied after its first use, and is then
-// safe for concurrent use.
+// Kind is a kind of custom resources with several versions. It must not be changed or copied after its first use, and is
+// then safe for concurrent use.
 type Kind struct {
 	// GroupKind is the group and the kind. Required.
 	GroupKind schema.GroupKind
@@ -112,10 +112,10 @@ func (v *Version) compile(hub bool) (*compiled, error) {
 	return c, errors.Join(append(errs, err)...)
 }
 
-// OneSided returns the paths of the fields of a version whose values the declaration allows other versions not to express:
-// those of [SpokeOnly], [HubOnly], [Wrap] and [Unwrap], and of [Values] without a counterpart of its own for each value. In a
-// path, [] stands for the items of a list or the values of a map. A path "" stands for all fields: [Functions] have no
-// declaration.
+// OneSided returns the paths of the fields of a version whose values the declaration allows other versions not to
+// express: those of [SpokeOnly], [HubOnly], [Wrap] and [Unwrap], and of [Values] without a counterpart of its own for
+// each value. In a path, [] stands for the items of a list or the values of a map. A path "" stands for all fields:
+// [Functions] have no declaration.
 func (k *Kind) OneSided(version string) []string {
 	var paths []string
 	for i := range k.Versions {
@@ -149,8 +149,8 @@ func oneSided(paths []string, lenses []Lens, prefix string, hub bool) []string {
 	return paths
 }
 
-// Convert returns the object in another version of its kind, and does not modify its argument. The error names the object and
-// the path of the field that could not be converted.
+// Convert returns the object in another version of its kind, and does not modify its argument. The error names the object
+// and the path of the field that could not be converted.
 func (k *Kind) Convert(obj *unstructured.Unstructured, version string) (*unstructured.Unstructured, error) {
 	if err := k.Validate(); err != nil {
 		return nil, err
@@ -202,7 +202,8 @@ func (k *Kind) convert(obj *unstructured.Unstructured, version string) error {
 		from = k.Hub
 	}
 	if from != version {
-		if err := c.step(k.versions[from], k.versions[version], k.versions[version].toSpoke, k.versions[version].toHub); err != nil {
+		to := k.versions[version]
+		if err := c.step(k.versions[from], to, to.toSpoke, to.toHub); err != nil {
 			return err
 		}
 	}

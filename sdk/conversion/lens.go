@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Lens relates fields of a spoke to fields of the hub, in both directions. Its paths have dots, such as "spec.size", and begin
-// with spec, status, or another field beside the metadata.
+// Lens relates fields of a spoke to fields of the hub, in both directions. Its paths have dots, such as "spec.size", and
+// begin with spec, status, or another field beside the metadata.
 //
 // A lens may name a field inside of one that another lens names: the inner one is then not affected by the outer one.
 type Lens struct {
@@ -67,8 +67,8 @@ func only(name string, defaultValue []any) Lens {
 type Pair struct{ Spoke, Hub any }
 
 // Values renames the values of a field, which may also move. If a value is in several pairs, the first one has its
-// counterpart. So a value of one version may be shown as an approximate one in the other, and is kept there. The conversion of
-// a value that is in no pair fails.
+// counterpart. So a value of one version may be shown as an approximate one in the other, and is kept there. The
+// conversion of a value that is in no pair fails.
 func Values(spoke, hub string, pairs ...Pair) Lens {
 	l := Lens{name: "Values", spoke: []string{spoke}, hub: []string{hub}}
 	if len(pairs) == 0 {
@@ -128,10 +128,10 @@ func lookUp(table map[any]any) func([]any) ([]any, error) {
 	}
 }
 
-// Split relates one field of a spoke to several of the hub. The functions get and return JSON values: string, bool, int64,
-// float64, map[string]any and []any, and nil for a field that the object does not have. They must not modify their arguments,
-// and must not fail for a value that the schema permits: see the package's section on failures. Split is not called if the
-// object does not have the field, and join is not called if it has none of them.
+// Split relates one field of a spoke to several of the hub. The functions get and return JSON values: string, bool,
+// int64, float64, map[string]any and []any, and nil for a field that the object does not have. They must not modify their
+// arguments, and must not fail for a value that the schema permits: see the package's section on failures. Split is not
+// called if the object does not have the field, and join is not called if it has none of them.
 func Split[T any](spoke string, hub []string, split func(T) ([]any, error), join func([]any) (T, error)) Lens {
 	l := Lens{name: "Split", spoke: []string{spoke}, hub: hub}
 	if split == nil || join == nil {
@@ -205,8 +205,8 @@ func unwrap(values []any) ([]any, error) {
 	return []any{nil}, nil
 }
 
-// Each applies lenses to each object in a list, or in a map whose keys are no field names. The list or map may also move. The
-// paths of the lenses begin at such an object.
+// Each applies lenses to each object in a list, or in a map whose keys are no field names. The list or map may also move.
+// The paths of the lenses begin at such an object.
 func Each(spoke, hub string, lenses ...Lens) Lens {
 	l := Lens{name: "Each", spoke: []string{spoke}, hub: []string{hub}, each: lenses}
 	if len(lenses) == 0 {

@@ -21,8 +21,8 @@ const Annotation = "homeostat.dev/conversion"
 // maxAnnotations is the limit of the API server for the total size of all annotations.
 const maxAnnotations = 256 << 10
 
-// record has what an object of one version has, and a conversion of its counterpart would not reproduce. The keys are paths in
-// the form of a JSON pointer, with the keys of an item in place of its index.
+// record has what an object of one version has, and a conversion of its counterpart would not reproduce. The keys are
+// paths in the form of a JSON pointer, with the keys of an item in place of its index.
 type record map[string]entry
 
 type entry struct {
@@ -124,8 +124,8 @@ func (c *conversion) writeRecords() error {
 		}
 	}
 	if size > maxAnnotations {
-		return fmt.Errorf("what this version cannot express of %v needs annotations of %d bytes, and the limit of the API server is %d",
-			slices.Sorted(maps.Keys(c.records)), size, maxAnnotations)
+		return fmt.Errorf("what this version cannot express of %v needs annotations of %d bytes, and the limit of the API server "+
+			"is %d", slices.Sorted(maps.Keys(c.records)), size, maxAnnotations)
 	}
 	if annotations == nil {
 		annotations = map[string]any{}

@@ -11,17 +11,17 @@
 // The objects are generated from the schemas of the CustomResourceDefinition. For each object, these rules are checked:
 //
 //   - convert: a valid object can be converted to each version.
-//   - valid: the result is valid by the schema of its version, without its defaults, and has no field that the schema lacks. The
-//     API server would drop such a field without an error.
-//   - kept: the annotation keeps only fields that the declaration permits: see conversion.Kind.OneSided and [MayKeep]. A field
-//     for which a lens is missing, or whose functions are not the inverse of each other, is reported by this rule.
+//   - valid: the result is valid by the schema of its version, without its defaults, and has no field that the schema
+//     lacks. The API server would drop such a field without an error.
+//   - kept: the annotation keeps only fields that the declaration permits: see conversion.Kind.OneSided and [MayKeep]. A
+//     field for which a lens is missing, or whose functions are not the inverse of each other, is reported by this rule.
 //   - round trip: the object is the same after the conversion back.
-//   - edit: a client of the other version changes a field. The change is there after the object was stored in the first version,
-//     and nothing else has changed.
+//   - edit: a client of the other version changes a field. The change is there after the object was stored in the first
+//     version, and nothing else has changed.
 //   - lost: after that change, the first version still has what it had in all fields that the change does not affect.
 //
-// The first failing object is reduced to a small one and printed with the seed. Two runs with the same seed generate the same
-// objects.
+// The first failing object is reduced to a small one and printed with the seed. Two runs with the same seed generate the
+// same objects.
 package conversiontest
 
 import (
@@ -29,6 +29,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -56,8 +57,8 @@ func ReadCRD(file string) (*apiextensionsv1.CustomResourceDefinition, error) {
 // Option is an option of [RoundTrip] and [Fuzz].
 type Option func(*suite)
 
-// MayKeep permits that the annotation keeps values of fields of a version, beside those of conversion.Kind.OneSided. A path is
-// like "spec.size". Each path should have a comment with the reason in the test.
+// MayKeep permits that the annotation keeps values of fields of a version, beside those of conversion.Kind.OneSided. A
+// path is like "spec.size". Each path should have a comment with the reason in the test.
 func MayKeep(version string, paths ...string) Option {
 	return func(s *suite) { s.mayKeep[version] = append(s.mayKeep[version], paths...) }
 }
@@ -82,7 +83,8 @@ func RoundTrip(
 	if r.failure != nil {
 		t.Fatal(s.explain(t.Context(), r.failure))
 	}
-	t.Logf("%d objects, %d of them with an edit in another version; %d generated objects were invalid", r.checked, r.edited, r.invalid)
+	t.Logf("%d objects, %d of them with an edit in another version; %d generated objects were invalid",
+		r.checked, r.edited, r.invalid)
 	if r.checked < n/10 {
 		t.Fatalf("only %d of %d generated objects are valid by the schemas: this test says little about the conversion; "+
 			"the last reason is: %s", r.checked, n, r.reason)
@@ -110,27 +112,34 @@ func Fuzz(f *testing.F, kind *conversion.Kind, crd *apiextensionsv1.CustomResour
 // explain reduces a failing case and describes it.
 func (s *suite) explain(ctx context.Context, f *failure) string {
 	smallest := f
-	smaller(f.object, func(candidate map[string]any) bool {
-		c := f.testCase
-		c.object = candidate
-		if candidate["apiVersion"] != f.object["apiVersion"] || candidate["kind"] != f.object["kind"] {
-			return false
-		}
+	fails := func(c testCase) bool {
 		next := s.check(ctx, c)
 		if next == nil || next.rule != f.rule {
 			return false
 		}
-		next.index = f.index
 		smallest = next
 		return true
+	}
+	smaller(f.object, func(candidate map[string]any) bool {
+		c := smallest.testCase
+		c.object = candidate
+		return sameKind(candidate, f.object) && fails(c)
 	})
-	text := fmt.Sprintf("rule %q, seed %d, object %d, %s and %s: %s\n%s", f.rule, s.seed, f.index,
+	smaller(f.other, func(candidate map[string]any) bool {
+		c := smallest.testCase
+		c.other = candidate
+		return fails(c)
+	})
+	var text strings.Builder
+	fmt.Fprintf(&text, "rule %q, seed %d, object %d, %s and %s: %s\n%s", f.rule, s.seed, f.index,
 		f.from.name, f.to.name, smallest.message, indent("the object", smallest.object))
 	for _, step := range smallest.steps {
-		text += indent(step.name, step.object)
+		text.WriteString(indent(step.name, step.object))
 	}
-	return text
+	return text.String()
 }
+
+func sameKind(a, b map[string]any) bool { return a["apiVersion"] == b["apiVersion"] && a["kind"] == b["kind"] }
 
 func indent(name string, object map[string]any) string {
 	data, err := json.MarshalIndent(object, "", "  ")

@@ -28,7 +28,7 @@ func (g generator) edit(object, other map[string]any) change {
 		}
 	}
 	names = slices.DeleteFunc(names, func(name string) bool {
-		return name == "apiVersion" || name == "kind" || name == "metadata" || reflect.DeepEqual(object[name], other[name])
+		return inHeader(name) || reflect.DeepEqual(object[name], other[name])
 	})
 	if len(names) == 0 {
 		return unchanged
@@ -52,8 +52,8 @@ func (g generator) edit(object, other map[string]any) change {
 	return changedValue
 }
 
-// smaller calls f with copies of an object that lack one field or list item, or have a shorter text, until f returns true, and
-// then with smaller ones of that. f reports whether a copy still has the property that matters.
+// smaller calls f with copies of an object that lack one field or list item, or have a shorter text, until f returns
+// true, and then with smaller ones of that. f reports whether a copy still has the property that matters.
 func smaller(object map[string]any, f func(map[string]any) bool) map[string]any {
 	for range 300 {
 		next, ok := oneSmaller(object, f)
@@ -96,22 +96,27 @@ func count(v any) int {
 	return total
 }
 
+func removeField(v map[string]any, n *int, root bool) any {
+	for _, name := range sortedKeys(v) {
+		if *n == 0 {
+			if *n = -1; !root || !inHeader(name) {
+				delete(v, name)
+			}
+			return v
+		}
+		*n--
+		if v[name] = remove(v[name], n, false); *n < 0 {
+			return v
+		}
+	}
+	return v
+}
+
 // remove removes the nth place of a value, in the order of the depth-first traversal.
 func remove(v any, n *int, root bool) any {
 	switch v := v.(type) {
 	case map[string]any:
-		for _, name := range sortedKeys(v) {
-			if *n == 0 {
-				if *n = -1; !root || name != "apiVersion" && name != "kind" && name != "metadata" {
-					delete(v, name)
-				}
-				return v
-			}
-			*n--
-			if v[name] = remove(v[name], n, false); *n < 0 {
-				return v
-			}
-		}
+		return removeField(v, n, root)
 	case []any:
 		for i := range v {
 			if *n == 0 {

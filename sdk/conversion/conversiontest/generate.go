@@ -22,7 +22,9 @@ type generator struct {
 // object returns a custom resource of a version.
 func (g generator) object(v *version, apiVersion, kind string) map[string]any {
 	object, _ := g.properties(v.schema, 0).(map[string]any)
-	metadata := map[string]any{"name": g.word(), "namespace": "default", "uid": "8a6c", "resourceVersion": "7", "generation": int64(2)}
+	metadata := map[string]any{
+		"name": g.word(), "namespace": "default", "uid": "8a6c", "resourceVersion": "7", "generation": int64(2),
+	}
 	if g.chance(2) {
 		metadata["annotations"] = map[string]any{"example.com/" + g.word(): g.text(0, 20)}
 	}
@@ -85,7 +87,7 @@ func (g generator) properties(s *structural.Structural, depth int) any {
 		required = s.ValueValidation.Required
 	}
 	for _, name := range sortedKeys(s.Properties) {
-		if depth == 0 && (name == "apiVersion" || name == "kind" || name == "metadata") {
+		if depth == 0 && inHeader(name) {
 			continue
 		}
 		if slices.Contains(required, name) || depth < maxDepth && g.IntN(8) > 2 {
@@ -93,6 +95,15 @@ func (g generator) properties(s *structural.Structural, depth int) any {
 			object[name] = g.value(&p, depth+1)
 		}
 	}
+	g.entries(object, s, depth)
+	return object
+}
+
+// inHeader reports whether a field of an object is not its content.
+func inHeader(name string) bool { return name == "apiVersion" || name == "kind" || name == "metadata" }
+
+// entries adds the values of a map, and fields that the schema does not name.
+func (g generator) entries(object map[string]any, s *structural.Structural, depth int) {
 	if s.AdditionalProperties != nil && s.AdditionalProperties.Structural != nil && depth < maxDepth {
 		for range g.count(s.ValueValidation, 3) {
 			object[g.word()] = g.value(s.AdditionalProperties.Structural, depth+1)
@@ -101,7 +112,6 @@ func (g generator) properties(s *structural.Structural, depth int) any {
 	if s.XPreserveUnknownFields && g.chance(2) {
 		object["x"+g.word()] = []any{g.text(0, 5), int64(g.IntN(3)), map[string]any{}}
 	}
-	return object
 }
 
 // count returns a number of properties or items.
@@ -133,10 +143,11 @@ func (g generator) list(s *structural.Structural, v *structural.ValueValidation,
 		if s.XListType != nil {
 			key := fmt.Sprint(item)
 			if m, ok := item.(map[string]any); ok && *s.XListType == "map" {
-				key = ""
-				for _, name := range s.XListMapKeys {
-					key += fmt.Sprintf("%v,", m[name])
+				values := make([]any, len(s.XListMapKeys))
+				for i, name := range s.XListMapKeys {
+					values[i] = m[name]
 				}
+				key = fmt.Sprintf("%#v", values)
 			}
 			if seen[key] && *s.XListType != "atomic" {
 				continue
@@ -163,7 +174,7 @@ func (g generator) number(v *structural.ValueValidation) float64 {
 		n = low
 	}
 	if v.MultipleOf != nil {
-		n = math.Ceil(low / *v.MultipleOf) * *v.MultipleOf + *v.MultipleOf*float64(g.IntN(5))
+		n = math.Ceil(low / *v.MultipleOf)**v.MultipleOf + *v.MultipleOf*float64(g.IntN(5))
 	}
 	return n
 }
@@ -227,7 +238,7 @@ func (g generator) match(b *strings.Builder, re *syntax.Regexp) {
 		if n := len(re.Rune) / 2; n > 0 {
 			i := g.IntN(n)
 			low, high := re.Rune[2*i], min(re.Rune[2*i+1], re.Rune[2*i]+100)
-			b.WriteRune(low + rune(g.IntN(int(high-low)+1)))
+			b.WriteRune(low + g.Int32N(high-low+1))
 		}
 	case syntax.OpAnyChar, syntax.OpAnyCharNotNL:
 		b.WriteByte("abc.0"[g.IntN(5)])

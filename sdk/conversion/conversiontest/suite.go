@@ -291,11 +291,12 @@ func (s *suite) convertBare(f *failure, object map[string]any) (map[string]any, 
 	return u.Object, nil
 }
 
-// lost returns the path of a value that is not in the stored object, although the change makes no difference there. Values of
-// several fields that a function computes from one field depend on each other, so the fields of MayKeep are left out.
+// lost returns the path of a value that is not in the stored object, although the change makes no difference there.
+// Values of several fields that a function computes from one field depend on each other, so the fields of MayKeep are
+// left out.
 func (s *suite) lost(f *failure, object, stored, before, after map[string]any, path string) string {
 	for _, name := range sortedKeys(object) {
-		if path == "" && (name == "apiVersion" || name == "kind" || name == "metadata") {
+		if path == "" && inHeader(name) {
 			continue
 		}
 		b, hadBefore := before[name]
@@ -314,7 +315,7 @@ func (s *suite) lost(f *failure, object, stored, before, after map[string]any, p
 			continue
 		}
 		full := strings.TrimPrefix(path+"."+name, ".")
-		if reflect.DeepEqual(a, b) && !reflect.DeepEqual(stored[name], object[name]) && !covered(s.mayKeep[f.from.name], full) {
+		if reflect.DeepEqual(a, b) && !reflect.DeepEqual(stored[name], object[name]) && !covered(s.mayKeep[f.from.name], strings.Split(full, ".")) {
 			return full
 		}
 	}
@@ -333,32 +334,31 @@ func (s *suite) undeclared(object map[string]any) string {
 	}
 	for version, paths := range kept {
 		for pointer, e := range paths {
-			path := strings.ReplaceAll(strings.TrimPrefix(pointer, "/"), "/", ".")
+			path := strings.Split(strings.TrimPrefix(pointer, "/"), "/")
 			empty := string(e.Value) == "{}" || string(e.Value) == "null" // there are several ways to say nothing
 			if empty || covered(s.mayKeep[version], path) || covered(s.oneSided[version], path) {
 				continue
 			}
-			return fmt.Sprintf("the annotation keeps %s of %s, %s, although a field of that path is declared to be expressed: its lens "+
-				"is missing, or its functions are not the inverse of each other (if that is intended: conversiontest.MayKeep)",
-				path, version, e.Value)
+			return fmt.Sprintf("the annotation keeps %s of %s, %s, although the declaration does not permit it: a lens is missing, "+
+				"or its functions are not the inverse of each other (if that is intended: conversiontest.MayKeep)",
+				strings.Join(path, "."), version, e.Value)
 		}
 	}
 	return ""
 }
 
-func covered(patterns []string, path string) bool {
+func covered(patterns []string, path []string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return covers(p, path) })
 }
 
 // covers reports whether one of two paths is inside of the other.
-func covers(pattern, path string) bool {
+func covers(pattern string, path []string) bool {
 	if pattern == "" {
 		return true
 	}
 	a := strings.Split(strings.ReplaceAll(pattern, "[]", ".[]"), ".")
-	b := strings.Split(path, ".")
-	for i := range min(len(a), len(b)) {
-		if a[i] != b[i] && a[i] != "[]" {
+	for i := range min(len(a), len(path)) {
+		if a[i] != path[i] && a[i] != "[]" {
 			return false
 		}
 	}

@@ -96,12 +96,14 @@ func (v *version) checkListKeys(declared map[string][]string) error {
 	want := listKeys(v.schema, "", map[string][]string{})
 	for path, keys := range want {
 		if got := declared[path]; !slices.Equal(got, keys) {
-			errs = append(errs, fmt.Errorf("version %s: ListKeys of %s are %q, but x-kubernetes-list-map-keys are %q", v.name, path, got, keys))
+			errs = append(errs, fmt.Errorf("version %s: ListKeys of %s are %q, but x-kubernetes-list-map-keys are %q",
+				v.name, path, got, keys))
 		}
 	}
 	for path := range declared {
 		if want[path] == nil {
-			errs = append(errs, fmt.Errorf("version %s: ListKeys has %s, which is no list of x-kubernetes-list-type map", v.name, path))
+			errs = append(errs, fmt.Errorf("version %s: ListKeys has %s, which is no list of x-kubernetes-list-type map",
+				v.name, path))
 		}
 	}
 	return errors.Join(errs...)

@@ -55,12 +55,13 @@ func (m *run) finish(ctx context.Context) error {
 	return m.report(ctx, ReasonMigrated, "all objects are stored in "+m.storage, []string{m.storage})
 }
 
-// report stores the condition, and the stored versions unless they are nil. A conflict means that the CustomResourceDefinition
-// has changed.
+// report stores the condition, and the stored versions unless they are nil. A conflict means that the
+// CustomResourceDefinition has changed.
 func (m *run) report(ctx context.Context, reason, message string, stored []string) error {
 	m.reported = time.Now()
 	next := apiextensionsv1.CustomResourceDefinitionCondition{
-		Type: ConditionType, Status: apiextensionsv1.ConditionFalse, Reason: reason, Message: message, LastTransitionTime: metav1.Now(),
+		Type: ConditionType, Status: apiextensionsv1.ConditionFalse, Reason: reason, Message: message,
+		LastTransitionTime: metav1.Now(),
 	}
 	if reason == ReasonMigrated {
 		next.Status = apiextensionsv1.ConditionTrue

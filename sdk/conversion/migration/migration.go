@@ -1,5 +1,5 @@
-// Package migration rewrites the stored objects of a kind when the storage version of its CustomResourceDefinition has changed,
-// and then removes the old versions from status.storedVersions. Only then may an old version be removed from the
+// Package migration rewrites the stored objects of a kind when the storage version of its CustomResourceDefinition has
+// changed, and then removes the old versions from status.storedVersions. Only then may an old version be removed from the
 // CustomResourceDefinition.
 //
 //	migrator := &migration.Migrator{CRDs: []string{"teams.example.com"}}
@@ -12,17 +12,17 @@
 //
 // A Migrator needs a ClusterRole with these rules:
 //
-//	- apiGroups: [apiextensions.k8s.io]
-//	  resources: [customresourcedefinitions]
-//	  resourceNames: [teams.example.com]
-//	  verbs: [list, watch]
-//	- apiGroups: [apiextensions.k8s.io]
-//	  resources: [customresourcedefinitions/status]
-//	  resourceNames: [teams.example.com]
-//	  verbs: [patch]
-//	- apiGroups: [example.com]
-//	  resources: [teams]
-//	  verbs: [get, list, patch]
+//   - apiGroups: [apiextensions.k8s.io]
+//     resources: [customresourcedefinitions]
+//     resourceNames: [teams.example.com]
+//     verbs: [list, watch]
+//   - apiGroups: [apiextensions.k8s.io]
+//     resources: [customresourcedefinitions/status]
+//     resourceNames: [teams.example.com]
+//     verbs: [patch]
+//   - apiGroups: [example.com]
+//     resources: [teams]
+//     verbs: [get, list, patch]
 package migration
 
 import (
@@ -126,7 +126,8 @@ func (m *Migrator) validate() error {
 	}
 	for i, name := range m.CRDs {
 		if !strings.Contains(name, ".") {
-			errs = append(errs, fmt.Errorf("storage migration: %q is no name of a CustomResourceDefinition, such as teams.example.com", name))
+			errs = append(errs, fmt.Errorf("storage migration: %q is no name of a CustomResourceDefinition, such as "+
+				"teams.example.com", name))
 		}
 		if slices.Contains(m.CRDs[:i], name) {
 			errs = append(errs, fmt.Errorf("storage migration: %s is in field CRDs twice", name))

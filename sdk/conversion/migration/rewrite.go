@@ -96,7 +96,8 @@ func (m *run) wait(ctx context.Context) (time.Duration, error) {
 		}
 		return time.Until(c.LastTransitionTime.Add(m.delay)), nil
 	}
-	message := fmt.Sprintf("the objects will be rewritten in %s, when all API servers know that it is the storage version", m.storage)
+	message := fmt.Sprintf("the objects will be rewritten in %s, when all API servers know that it is the storage version",
+		m.storage)
 	return m.delay, m.report(ctx, ReasonWaiting, message+" "+m.generation(), nil)
 }
 
@@ -204,7 +205,8 @@ func (m *run) rewrite(ctx context.Context, gvr schema.GroupVersionResource, o ob
 	case err == nil, apierrors.IsNotFound(err):
 		m.done++
 		return nil
-	case !errors.As(err, &status), apierrors.IsTooManyRequests(err), apierrors.IsServiceUnavailable(err), apierrors.IsUnauthorized(err):
+	case !errors.As(err, &status), apierrors.IsTooManyRequests(err), apierrors.IsServiceUnavailable(err),
+		apierrors.IsUnauthorized(err):
 		return fmt.Errorf("rewriting %s: %w", o, err)
 	default:
 		m.failures = append(m.failures, fmt.Sprintf("%s: %s", o, status.Status().Message))
@@ -227,4 +229,6 @@ func changed(ctx context.Context, objects metadata.ResourceInterface, o object, 
 }
 
 // String returns the name with the namespace.
-func (o object) String() string { return types.NamespacedName{Namespace: o.namespace, Name: o.name}.String() }
+func (o object) String() string {
+	return types.NamespacedName{Namespace: o.namespace, Name: o.name}.String()
+}

@@ -110,7 +110,7 @@ func TestServerSideApplyInTwoVersions(t *testing.T) {
 		t.Errorf("the annotation keeps %v", kept)
 	}
 	for _, entry := range beta.GetManagedFields() {
-		if entry.FieldsV1 != nil && strings.Contains(string(entry.FieldsV1.Raw), conversion.Annotation) {
+		if entry.FieldsV1 != nil && strings.Contains(entry.FieldsV1.GetRawString(), conversion.Annotation) {
 			t.Errorf("manager %s owns the annotation", entry.Manager)
 		}
 	}
@@ -127,7 +127,8 @@ func TestConversionFailure(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := d.Client.Get(t.Context(), client.ObjectKeyFromObject(u), d.gate("v1beta1", "huge"))
-	want := "converting v1alpha1 Gate " + d.Namespace + "/huge to v1beta1: what this version cannot express of [v1alpha1] needs annotations of "
+	want := "converting v1alpha1 Gate " + d.Namespace + "/huge to v1beta1: " +
+		"what this version cannot express of [v1alpha1] needs annotations of "
 	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("the error is %v, without %s", err, want)
 	}

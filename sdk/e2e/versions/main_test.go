@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -130,7 +131,11 @@ func (d *kind) uninstall() {
 	if err := d.Client.Delete(ctx, d.crd); client.IgnoreNotFound(err) != nil {
 		d.t.Error(err)
 	}
-	for d.Client.Get(ctx, client.ObjectKeyFromObject(d.crd), d.crd) == nil && ctx.Err() == nil {
+	err := wait.PollUntilContextCancel(ctx, 20*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		return d.Client.Get(ctx, client.ObjectKeyFromObject(d.crd), d.crd) != nil, nil
+	})
+	if err != nil {
+		d.t.Error(err)
 	}
 }
 

@@ -29,11 +29,13 @@ const objects = 12
 func (d *kind) account() *rest.Config {
 	d.t.Helper()
 	name := d.Namespace + "-migrator"
-	crds := []string{"customresourcedefinitions"}
 	d.Apply(&rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Rules: []rbacv1.PolicyRule{
-			{APIGroups: []string{"apiextensions.k8s.io"}, Resources: crds, ResourceNames: []string{d.crd.Name}, Verbs: []string{"list", "watch"}},
+			{
+				APIGroups: []string{"apiextensions.k8s.io"}, Resources: []string{"customresourcedefinitions"},
+				ResourceNames: []string{d.crd.Name}, Verbs: []string{"list", "watch"},
+			},
 			{
 				APIGroups: []string{"apiextensions.k8s.io"}, Resources: []string{"customresourcedefinitions/status"},
 				ResourceNames: []string{d.crd.Name}, Verbs: []string{"patch"},
@@ -221,7 +223,9 @@ func (d *kind) deny(name string) {
 			ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
 				RuleWithOperations: admissionregistrationv1.RuleWithOperations{
 					Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Update},
-					Rule:       admissionregistrationv1.Rule{APIGroups: []string{d.group}, APIVersions: []string{"*"}, Resources: []string{"gates"}},
+					Rule: admissionregistrationv1.Rule{
+						APIGroups: []string{d.group}, APIVersions: []string{"*"}, Resources: []string{"gates"},
+					},
 				},
 			}},
 		},
