@@ -75,7 +75,7 @@
 //     the plans for a cluster, as the flag --dry-run of a program does.
 //   - [PausedAnnotation] and [DryRunAnnotation] stop the operator for one object.
 //
-// Packages apply, conditions and finalizer are usable without this one, from any controller-runtime reconciler.
+// Packages apply, conditions, finalizer and conversion are usable without this one, from any controller-runtime reconciler.
 //
 // # Outside of the cluster
 //

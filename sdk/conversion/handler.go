@@ -24,7 +24,11 @@ const maxBody = 256 << 20
 func Handler(kinds ...*Kind) (http.Handler, error) {
 	h := handler{}
 	var errs []error
-	for _, k := range kinds {
+	for i, k := range kinds {
+		if k == nil {
+			errs = append(errs, fmt.Errorf("conversion %d is nil", i))
+			continue
+		}
 		errs = append(errs, k.Validate())
 		if h[k.GroupKind] != nil {
 			errs = append(errs, fmt.Errorf("conversion of %s is declared twice", k.GroupKind))

@@ -126,6 +126,7 @@ func TestHandlerRejectsOtherRequests(t *testing.T) {
 
 func TestInvalidHandlers(t *testing.T) {
 	for want, kinds := range map[string][]*conversion.Kind{
+		"conversion 0 is nil":                              {nil},
 		"no conversion is declared":                        {},
 		"conversion of Team.example.com is declared twice": {team(), team()},
 		"field Hub is missing":                             {{}},

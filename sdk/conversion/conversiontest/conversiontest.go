@@ -139,7 +139,9 @@ func (s *suite) explain(ctx context.Context, f *failure) string {
 	return text.String()
 }
 
-func sameKind(a, b map[string]any) bool { return a["apiVersion"] == b["apiVersion"] && a["kind"] == b["kind"] }
+func sameKind(a, b map[string]any) bool {
+	return a["apiVersion"] == b["apiVersion"] && a["kind"] == b["kind"]
+}
 
 func indent(name string, object map[string]any) string {
 	data, err := json.MarshalIndent(object, "", "  ")

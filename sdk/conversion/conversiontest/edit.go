@@ -54,15 +54,14 @@ func (g generator) edit(object, other map[string]any) change {
 
 // smaller calls f with copies of an object that lack one field or list item, or have a shorter text, until f returns
 // true, and then with smaller ones of that. f reports whether a copy still has the property that matters.
-func smaller(object map[string]any, f func(map[string]any) bool) map[string]any {
+func smaller(object map[string]any, f func(map[string]any) bool) {
 	for range 300 {
 		next, ok := oneSmaller(object, f)
 		if !ok {
-			break
+			return
 		}
 		object = next
 	}
-	return object
 }
 
 func oneSmaller(object map[string]any, f func(map[string]any) bool) (map[string]any, bool) {

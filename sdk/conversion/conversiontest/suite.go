@@ -315,7 +315,8 @@ func (s *suite) lost(f *failure, object, stored, before, after map[string]any, p
 			continue
 		}
 		full := strings.TrimPrefix(path+"."+name, ".")
-		if reflect.DeepEqual(a, b) && !reflect.DeepEqual(stored[name], object[name]) && !covered(s.mayKeep[f.from.name], strings.Split(full, ".")) {
+		if reflect.DeepEqual(a, b) && !reflect.DeepEqual(stored[name], object[name]) &&
+			!covered(s.mayKeep[f.from.name], strings.Split(full, ".")) {
 			return full
 		}
 	}
@@ -347,7 +348,7 @@ func (s *suite) undeclared(object map[string]any) string {
 	return ""
 }
 
-func covered(patterns []string, path []string) bool {
+func covered(patterns, path []string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return covers(p, path) })
 }
 
