@@ -2,6 +2,7 @@ package conversion_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -209,6 +210,36 @@ func TestForgedValueOfVisibleField(t *testing.T) {
 	u.SetAnnotations(map[string]string{conversion.Annotation: strings.Replace(text, `["ann","bob"]`, `["eve","bob"]`, 1)})
 	if got := spec(convert(t, u, "v1beta1")); !strings.Contains(got, `"owners":["ann"]`) {
 		t.Errorf("the spec is %s", got)
+	}
+}
+
+// One object must not keep the webhook busy: the number of conversions does not depend on the number of forged values.
+func TestForgedAnnotationWithManyValues(t *testing.T) {
+	calls := 0
+	k := &conversion.Kind{
+		GroupKind: schema.GroupKind{Group: "example.com", Kind: "Team"}, Hub: "v1beta1",
+		Versions: []conversion.Version{{Name: "v1alpha1", Lenses: []conversion.Lens{
+			conversion.Split("spec.size", []string{"spec.sizeGi"},
+				func(n int64) ([]any, error) { calls++; return []any{n}, nil },
+				func(v []any) (int64, error) { calls++; n, _ := v[0].(int64); return n, nil }),
+		}}},
+	}
+	u := object(t, "v1alpha1", `{"spec":{"size":1}}`)
+	forged := map[string]any{}
+	for i := range 1000 {
+		forged[fmt.Sprintf("/spec/x%d", i)] = map[string]any{"value": "visible in both versions"}
+	}
+	data, err := json.Marshal(map[string]any{"v1beta1": forged})
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.SetAnnotations(map[string]string{conversion.Annotation: string(data)})
+	converted, err := k.Convert(u, "v1beta1")
+	if err != nil || spec(converted) != `{"sizeGi":1}` {
+		t.Errorf("%v, %s", err, spec(converted))
+	}
+	if calls > 50 {
+		t.Errorf("%d calls", calls)
 	}
 }
 

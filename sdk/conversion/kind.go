@@ -284,21 +284,41 @@ func (c *conversion) restore(
 		restored := r.apply(shown, to.keys)
 		return restored, to.accepts(restored) && consistent(restored)
 	}
-	result, ok := try(kept)
-	if ok {
-		return result
+	search := search{good: record{}, attempts: maxAttempts, result: shown, try: try}
+	search.add(kept, slices.Sorted(maps.Keys(kept)))
+	return search.result
+}
+
+// maxAttempts limits the work that a forged annotation with many values causes.
+const maxAttempts = 32
+
+// search looks for the values of a record that can be restored.
+type search struct {
+	good     record
+	attempts int
+	result   map[string]any // the object with the good values
+	try      func(record) (map[string]any, bool)
+}
+
+// add restores these values together, or else each half of them.
+func (s *search) add(kept record, pointers []string) {
+	if len(pointers) == 0 || s.attempts == 0 {
+		return
 	}
-	result = shown
-	good := record{}
-	for _, pointer := range slices.Sorted(maps.Keys(kept)) {
-		good[pointer] = kept[pointer]
-		if restored, ok := try(good); ok {
-			result = restored
-		} else {
-			delete(good, pointer)
-		}
+	s.attempts--
+	candidate := maps.Clone(s.good)
+	for _, pointer := range pointers {
+		candidate[pointer] = kept[pointer]
 	}
-	return result
+	if result, ok := s.try(candidate); ok {
+		s.good = candidate
+		s.result = result
+		return
+	}
+	if half := len(pointers) / 2; half > 0 {
+		s.add(kept, pointers[:half])
+		s.add(kept, pointers[half:])
+	}
 }
 
 // accepts reports whether an object decodes into the Go type of its version.

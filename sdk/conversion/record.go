@@ -148,9 +148,10 @@ func digest(v any) string {
 // fresh returns the entries whose shown values are those in the object.
 func (r record) fresh(object map[string]any, keys listKeys) record {
 	result := record{}
+	f := newFinder(object, keys)
 	for pointer, e := range r {
 		p := split(pointer)
-		parent, ok := find(object, p[:len(p)-1-e.New], keys, nil)
+		parent, ok := f.find(p[:len(p)-1-e.New], false)
 		if !ok {
 			continue
 		}
@@ -158,7 +159,7 @@ func (r record) fresh(object map[string]any, keys listKeys) record {
 			continue
 		}
 		shown := ""
-		if v, ok := find(object, p, keys, nil); ok {
+		if v, ok := f.find(p, false); ok {
 			shown = digest(v)
 		}
 		if shown == e.Shown {
@@ -176,13 +177,10 @@ func (r record) apply(object map[string]any, keys listKeys) map[string]any {
 			result[key] = runtime.DeepCopyJSONValue(v)
 		}
 	}
+	f := newFinder(result, keys)
 	for _, pointer := range slices.Sorted(maps.Keys(r)) {
 		p := split(pointer)
-		parent, _ := find(result, p[:len(p)-1], keys, func(m map[string]any, name string) any {
-			child := map[string]any{}
-			m[name] = child
-			return child
-		})
+		parent, _ := f.find(p[:len(p)-1], true)
 		m, ok := parent.(map[string]any)
 		if !ok {
 			continue
@@ -199,34 +197,62 @@ func (r record) apply(object map[string]any, keys listKeys) map[string]any {
 	return result
 }
 
-// find returns the value at a path. If create is not nil, it makes the missing objects.
-func find(object map[string]any, p path, keys listKeys, create func(m map[string]any, name string) any) (any, bool) {
-	var v any = object
+// finder finds values in one object, whose lists must not change.
+type finder struct {
+	object map[string]any
+	keys   listKeys
+	lists  map[string]map[string]int // the indexes of items by their names, by the path of the list
+}
+
+func newFinder(object map[string]any, keys listKeys) *finder {
+	return &finder{object: object, keys: keys, lists: map[string]map[string]int{}}
+}
+
+// find returns the value at a path. With create, it makes the missing objects.
+func (f *finder) find(p path, create bool) (any, bool) {
+	var v any = f.object
 	var at path
-	for _, name := range p {
+	for i, name := range p {
 		switch c := v.(type) {
 		case map[string]any:
 			child, ok := c[name]
 			if !ok {
-				if create == nil {
+				if !create {
 					return nil, false
 				}
-				child = create(c, name)
+				child = map[string]any{}
+				c[name] = child
 			}
 			v = child
 			at = append(at, name)
 		case []any:
-			i := slices.IndexFunc(c, func(item any) bool { return itemName(item, keys.of(at)) == name })
-			if i < 0 {
+			index, ok := f.names(c, p[:i], at)[name]
+			if !ok {
 				return nil, false
 			}
-			v = c[i]
+			v = c[index]
 			at = append(at, items)
 		default:
 			return nil, false
 		}
 	}
 	return v, true
+}
+
+// names returns the indexes of the items of a list.
+func (f *finder) names(list []any, p, pattern path) map[string]int {
+	key := pointer(p)
+	if f.lists[key] == nil {
+		names := make(map[string]int, len(list))
+		if keys := f.keys.of(pattern); keys != nil {
+			for i, item := range list {
+				names[itemName(item, keys)] = i
+			}
+		}
+		delete(names, "")
+		f.lists[key] = names
+	}
+	return f.lists[key]
 }
 
 var (
