@@ -184,7 +184,7 @@ func tolerated() []conversiontest.Option {
 }
 
 func TestRoundTrip(t *testing.T) {
-	conversiontest.RoundTrip(t, team(), teamCRD(t), 20_000, tolerated()...)
+	conversiontest.RoundTrip(t, team(), teamCRD(t), 10_000, tolerated()...)
 }
 
 func FuzzRoundTrip(f *testing.F) {
