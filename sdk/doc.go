@@ -76,7 +76,7 @@
 //   - Package webhook: validation, defaulting and conversion by webhooks, and their certificates.
 //   - [PausedAnnotation] and [DryRunAnnotation] stop the operator for one object.
 //
-// Packages apply, conditions and finalizer are usable without this one, from any controller-runtime reconciler.
+// Packages apply, conditions, finalizer and conversion are usable without this one, from any controller-runtime reconciler.
 //
 // # Outside of the cluster
 //
