@@ -322,7 +322,7 @@ func TestDockerfiles(t *testing.T) {
 				"COPY --from=build " + program + " " + program + " ARG",
 			"USER " + user + " ENTRYPOINT [\"" + program + "\"]",
 			`LABEL org.opencontainers.image.title="` + title + `" org.opencontainers.image.version="$VERSION" ` +
-				`org.opencontainers.image.source="` + source + `" org.opencontainers.image.licenses="` + licenses + `" USER`,
+				`org.opencontainers.image.source="` + homeostat.source + `" org.opencontainers.image.licenses="` + homeostat.licenses + `" USER`,
 		} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%s does not have: %s", file, want)
