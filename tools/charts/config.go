@@ -106,7 +106,7 @@ const (
 func (c *config) addProject(bases string) error {
 	files, err := filepath.Glob(filepath.Join(bases, "*.clusterserviceversion.yaml"))
 	if err != nil || len(files) == 0 {
-		return err //nolint:wrapcheck // the pattern is valid
+		return err
 	}
 	data, err := os.ReadFile(files[0])
 	if err != nil {

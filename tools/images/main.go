@@ -50,11 +50,14 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		registry = flags.String("to", "", "what comes before the names of the images")
 	}
 	err := flags.Parse(args[1:])
-	if err != nil || *folder == "" || flags.NArg() == 0 || registry != nil && *registry == "" || p.name != "" && flags.NArg() > 1 {
+	if err != nil || *folder == "" || flags.NArg() == 0 || registry != nil && *registry == "" {
 		return errors.Join(err, errors.New(usage))
 	}
-	if p.name == "" {
+	switch {
+	case p.name == "":
 		p = homeostat
+	case flags.NArg() > 1:
+		return errors.New(usage)
 	}
 	for _, dir := range flags.Args() {
 		ref, err := buildAndPush(ctx, p, dir, *folder, *version, registry)

@@ -39,7 +39,7 @@ func useCheckout(dir, homeostat string) error {
 	files := map[string][]byte{
 		"go.mod":   modfile.Format(mod.Syntax),
 		"go.work":  goWork(mod.Go.Version, filepath.ToSlash(homeostat)),
-		"local.mk": []byte("# The checkout of Homeostat on this machine. Do not commit this file.\nHOMEOSTAT ?= " + homeostat + "\n"),
+		"local.mk": []byte("# The checkout of Homeostat on this machine. Do not commit it.\nHOMEOSTAT ?= " + homeostat + "\n"),
 	}
 	if err := writeFiles(dir, files); err != nil {
 		return fmt.Errorf("writing the module: %w", err)

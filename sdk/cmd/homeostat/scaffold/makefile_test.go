@@ -36,8 +36,8 @@ func outsideProject(t *testing.T) (dir, repository, commit string) {
 	}
 	if err := writeFiles(dir, map[string][]byte{
 		"Makefile": written["Makefile"],
-		"go.mod": []byte("module a.example.com/shop\n\ngo 1.26.0\n\nrequire (\n\tgithub.com/homeostat-dev/homeostat/sdk v0.0.0\n)\n"),
-		"a.go":   []byte("package shop\n\nimport _ \"github.com/homeostat-dev/homeostat/sdk\"\n"),
+		"go.mod": []byte("module a.example.com/shop\n\ngo 1.26.0\n\nrequire (\n\t" + modulePrefix + "sdk v0.0.0\n)\n"),
+		"a.go":   []byte("package shop\n\nimport _ \"" + modulePrefix + "sdk\"\n"),
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestMakeWritesTheWorkspace(t *testing.T) {
 	if want := string(goWork("1.26.0", repository)); string(got) != want {
 		t.Errorf("make writes\n%s\nand homeostat new writes\n%s", got, want)
 	}
-	if out, err := runIn(t, dir, "make", "sdk", "HOMEOSTAT="+dir); err == nil || !strings.Contains(out, "is no checkout of Homeostat") {
+	if out, err := runIn(t, dir, "make", "sdk", "HOMEOSTAT="+dir); err == nil || !strings.Contains(out, "is no checkout") {
 		t.Errorf("with another folder: %v\n%s", err, out)
 	}
 	if out, err := runIn(t, dir, "make", "sdk", "HOMEOSTAT_REF="); err == nil || !strings.Contains(out, "Set HOMEOSTAT to") {
@@ -115,8 +115,8 @@ func TestMakeHelp(t *testing.T) {
 	t.Parallel()
 	dir, _, _ := outsideProject(t)
 	out := mustRun(t, dir, "make")
-	for _, target := range strings.Fields("up down build test test-short generate fmt tidy clean verify lint crd-check image chart " +
-		"bundle catalog docker-build deploy undeploy undeploy-all help") {
+	for _, target := range strings.Fields("up down build test test-short generate fmt tidy clean verify lint crd-check " +
+		"image chart bundle catalog docker-build deploy undeploy undeploy-all help") {
 		if !strings.Contains("\n  "+out, "\n  "+target+" ") {
 			t.Errorf("make help does not list %s:\n%s", target, out)
 		}
