@@ -6,7 +6,7 @@ SHELL := bash
 # go.work lists the modules. The tools are not in it (docs/adr/0004).
 MODULES := $(shell go work edit -json go.work | sed -n 's|.*"DiskPath": "\./\(.*\)".*|\1|p')
 TOOLS := tools tools/lint tools/charts tools/images tools/release bundle olm
-PROGRAMS := olm/programs olm/programs/v1 # go.mod files only: they pin third-party programs
+PROGRAMS := olm/programs olm/programs/v1 tools/crdify # go.mod files only: they pin third-party programs
 OPERATORS := $(sort $(filter operators/%,$(MODULES)))
 RELEASED := $(filter-out sdk/bench sdk/cmd/homeostat sdk/e2e,$(MODULES)) # the published modules (docs/adr/0081)
 BUNDLES := $(patsubst %/config/manifests,%,$(wildcard $(OPERATORS:%=%/config/manifests)))
@@ -281,10 +281,11 @@ lint/olm:
 	@echo 'golangci-lint olm' && lint=$(GOLANGCI_LINT) && cd olm && GOWORK=off $$lint run --build-tags $(OLM_TAGS) ./...
 
 lint/scaffold: # the output of `homeostat new`, by our rules and by its own
-	@echo 'golangci-lint what homeostat new writes' && dir=$$(mktemp -d) && trap 'rm -r "$$dir"' EXIT && \
-		go run ./sdk/cmd/homeostat new web-shop --group shop.example.com --kind WebShop --dir "$$dir/web-shop" \
-			--module github.com/homeostat-dev/homeostat/operators/web-shop >/dev/null && cd "$$dir/web-shop" && \
-		GOWORK=off $(GOLANGCI_LINT) run ./... && GOWORK=off $(GOLANGCI_LINT) run --config $(CURDIR)/.golangci.yml ./...
+	@echo 'golangci-lint what homeostat new writes' && lint=$(GOLANGCI_LINT) && dir=$$(mktemp -d) && trap 'rm -r "$$dir"' EXIT && \
+		for scope in Namespaced Cluster; do \
+			go run ./sdk/cmd/homeostat new web-shop --group shop.example.com --kind WebShop --scope $$scope --dir "$$dir/$$scope" \
+				--module github.com/homeostat-dev/homeostat/operators/web-shop >/dev/null && \
+			(cd "$$dir/$$scope" && $$lint run ./... && $$lint run --config $(CURDIR)/.golangci.yml ./...) || exit; done
 
 lint/words: # persons in texts, directives in Go files, and the subjects of the commits since the rules exist
 	@echo wordcheck && $(call tool,wordcheck) -since $(RULES_SINCE) .

@@ -289,6 +289,25 @@ func TestRenderErrors(t *testing.T) {
 	}
 }
 
+// An operator may be in a folder of another name, such as that of a clone.
+func TestNameOfFolder(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "checkout")
+	if err := os.CopyFS(dir, os.DirFS("../operators/myapp")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bundle.Render(dir, image(t, "myapp")); err == nil {
+		t.Error("the name of the folder is taken for that of the operator, and there is no such base")
+	}
+	b, err := bundle.RenderAs("myapp", dir, image(t, "myapp"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.Operator != "myapp" || b.Package != "myapp-operator" {
+		t.Errorf("the operator is %s, the package %s", b.Operator, b.Package)
+	}
+}
+
 // Markers of a field override its schema, also below the first level. The bundle takes the Deployment from config.
 func TestMarkersAndDeployment(t *testing.T) {
 	t.Parallel()

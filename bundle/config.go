@@ -18,7 +18,7 @@ import (
 
 // config is the content of an operator's folder config.
 type config struct {
-	name    string // of the operator's folder
+	name    string // of the operator
 	base    *v1alpha1.ClusterServiceVersion
 	icon    []byte
 	objects []*unstructured.Unstructured // of config/default
@@ -26,12 +26,12 @@ type config struct {
 	crds    []*apiextensionsv1.CustomResourceDefinition
 }
 
-func read(dir string) (*config, error) {
+func read(name, dir string) (*config, error) {
 	absolute, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, fmt.Errorf("finding the folder: %w", err)
 	}
-	c := &config{name: filepath.Base(absolute)}
+	c := &config{name: name}
 	if c.objects, err = kustomize(filepath.Join(absolute, "config", "default")); err != nil {
 		return nil, err
 	}

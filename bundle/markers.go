@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"go/ast"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -46,7 +47,7 @@ type (
 
 // readMarkers returns the markers of the types in an operator's folder api, by version and kind.
 func readMarkers(dir string) (map[string]kindMarkers, error) {
-	cfg := &packages.Config{Dir: dir, Env: append(os.Environ(), "GOWORK=off")}
+	cfg := &packages.Config{Dir: dir, Env: append(os.Environ(), "GOWORK="+workspace(dir))}
 	roots, err := loader.LoadRootsWithConfig(cfg, "./api/...")
 	if err != nil {
 		return nil, fmt.Errorf("reading the types: %w", err)
@@ -87,6 +88,19 @@ func readMarkers(dir string) (map[string]kindMarkers, error) {
 		}
 	}
 	return all, nil
+}
+
+// workspace returns the value of GOWORK for the operator in a folder: the workspace of that folder, in which an operator of
+// another repository names a checkout of the SDK, or off.
+func workspace(dir string) string {
+	file, err := filepath.Abs(filepath.Join(dir, "go.work"))
+	if err == nil {
+		_, err = os.Stat(file)
+	}
+	if err != nil {
+		return "off"
+	}
+	return file
 }
 
 // walk collects the markers of the fields of a type, and recursively of the types of these fields.

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -21,7 +22,7 @@ const Channel = "stable-v0"
 
 // A Bundle is the content of a bundle: one version of one operator.
 type Bundle struct {
-	// Operator is the name of the operator's folder.
+	// Operator is the name of the operator.
 	Operator string
 	// Package is the name that users subscribe to.
 	Package string
@@ -31,13 +32,22 @@ type Bundle struct {
 	Objects []*unstructured.Unstructured
 }
 
-// Render returns the bundle of the operator in the folder dir. The bundle runs the given image, which must be named by
-// digest, because a tag can move.
+// Render returns the bundle of the operator in the folder dir, which has the name of the operator. The bundle runs the given
+// image, which must be named by digest, because a tag can move.
 func Render(dir, image string) (*Bundle, error) {
+	absolute, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("finding the folder: %w", err)
+	}
+	return RenderAs(filepath.Base(absolute), dir, image)
+}
+
+// RenderAs is [Render] for an operator whose folder may have another name than the operator.
+func RenderAs(name, dir, image string) (*Bundle, error) {
 	if err := checkDigest(image); err != nil {
 		return nil, err
 	}
-	c, err := read(dir)
+	c, err := read(name, dir)
 	if err != nil {
 		return nil, err
 	}

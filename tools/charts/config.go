@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -11,11 +13,15 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"sigs.k8s.io/yaml"
 )
 
 // config is the content of an operator's manifests, as the templates use it.
 type config struct {
-	Name        string // of the chart and of the operator's folder
+	Name        string // of the chart
+	Path        string // of the chart's folder, for its texts
+	Home        string // the URL of the project, if it is known
+	Source      string // the URL of the operator, if it is known
 	Description string
 	Namespace   string
 	Deployment  string // its name
@@ -44,6 +50,7 @@ type config struct {
 	Watched       []*unstructured.Unstructured // permissions in each watched namespace, if the operator watches some
 	Own           []*unstructured.Unstructured // the other permissions in that case
 	Options       []option
+	Namespaced    bool // whether the operator can work in some namespaces only
 }
 
 // Definitions returns the names of the operator's CustomResourceDefinitions. kubectl accepts them as names of the kinds as
@@ -56,20 +63,24 @@ func (c *config) Definitions() []string {
 	return all
 }
 
-// read reads the folder config of an operator. config/crd and config/access are optional.
-func read(dir string) (*config, error) {
+// read reads the folder config of an operator. config/crd, config/access and config/namespaced are optional: an operator
+// without the last one always works in the whole cluster.
+func read(dir, name string) (*config, error) {
 	absolute, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, fmt.Errorf("finding the folder: %w", err)
 	}
 	parts := map[string][]*unstructured.Unstructured{}
-	for _, part := range []string{"crd", "access", "rbac", "manager", "namespaced", "default"} {
-		optional := part == "crd" || part == "access"
+	for _, part := range []string{"crd", "access", "rbac", "manager", overlayNamespaced, overlayDefault} {
+		optional := part == "crd" || part == "access" || part == overlayNamespaced
 		if parts[part], err = build(filepath.Join(absolute, "config", part), optional); err != nil {
 			return nil, err
 		}
 	}
-	c := &config{Name: filepath.Base(absolute), CRDs: parts["crd"]}
+	c := &config{Name: cmp.Or(name, filepath.Base(absolute)), CRDs: parts["crd"], Namespaced: len(parts[overlayNamespaced]) > 0}
+	if err := c.addProject(filepath.Join(absolute, "config", "manifests", "bases")); err != nil {
+		return nil, err
+	}
 	for _, o := range parts["access"] {
 		if o.GroupVersionKind().Group == "admissionregistration.k8s.io" {
 			c.Policies = append(c.Policies, o)
@@ -81,8 +92,40 @@ func read(dir string) (*config, error) {
 	if err := c.addManager(parts["manager"]); err != nil {
 		return nil, err
 	}
-	c.addRights(parts["rbac"], parts["namespaced"])
+	c.addRights(parts["rbac"], parts[overlayNamespaced])
 	return c, c.addOptions(filepath.Join(absolute, "config"), parts)
+}
+
+// The overlays of config.
+const (
+	overlayDefault    = "default"
+	overlayNamespaced = "namespaced"
+)
+
+// addProject reads the URLs of the project from the base of its bundle, if there is one.
+func (c *config) addProject(bases string) error {
+	files, err := filepath.Glob(filepath.Join(bases, "*.clusterserviceversion.yaml"))
+	if err != nil || len(files) == 0 {
+		return err
+	}
+	data, err := os.ReadFile(files[0])
+	if err != nil {
+		return fmt.Errorf("reading the base of the bundle: %w", err)
+	}
+	var base struct {
+		Metadata struct{ Annotations map[string]string }
+		Spec     struct{ Links []struct{ Name, URL string } }
+	}
+	if err := yaml.Unmarshal(data, &base); err != nil {
+		return fmt.Errorf("reading %s: %w", files[0], err)
+	}
+	c.Home = base.Metadata.Annotations["repository"]
+	for _, link := range base.Spec.Links {
+		if link.Name == "Documentation" {
+			c.Source = link.URL
+		}
+	}
+	return nil
 }
 
 // build builds a folder with kustomize.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"fmt"
 	"io/fs"
@@ -18,12 +19,14 @@ var files embed.FS
 
 const root = "template"
 
-// generate regenerates the chart of the operator in a folder from its config.
-func generate(dir string) error {
-	config, err := read(dir)
+// generate regenerates the chart of the operator in a folder from its config. Without a name the chart has that of the
+// folder. The path is that of the chart in its texts.
+func generate(dir, name, path string) error {
+	config, err := read(dir, name)
 	if err != nil {
 		return err
 	}
+	config.Path = cmp.Or(path, "operators/"+config.Name+"/chart")
 	chart := filepath.Join(dir, "chart")
 	if err := os.RemoveAll(chart); err != nil {
 		return fmt.Errorf("removing the old chart: %w", err)

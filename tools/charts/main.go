@@ -19,10 +19,11 @@ import (
 	"strings"
 )
 
-const usage = `usage: charts generate OPERATOR...
+const usage = `usage: charts generate [-name NAME] [-path CHART] OPERATOR...
        charts package [-version V] [-images REGISTRY/PREFIX/] [-umbrella NAME] -o FOLDER OPERATOR...
        charts push -to REGISTRY/PREFIX/ ARCHIVE...
-where OPERATOR is a folder that has a folder config, and ARCHIVE is what charts package printed`
+where OPERATOR is a folder that has a folder config, NAME is of its chart (default: the name of the folder), CHART is how the
+texts of the chart name its folder (default: operators/NAME/chart), and ARCHIVE is what charts package printed`
 
 func main() {
 	if err := run(os.Args[1:], os.Stdout); err != nil {
@@ -37,13 +38,24 @@ func run(args []string, out io.Writer) error {
 	}
 	switch args[0] {
 	case "generate":
-		return each(args[1:], generate)
+		return generateAll(args[1:])
 	case "package":
 		return packageAll(args[1:], out)
 	case "push":
 		return pushAll(args[1:], out)
 	}
 	return errors.New(usage)
+}
+
+func generateAll(args []string) error {
+	flags := flag.NewFlagSet("charts generate", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	name := flags.String("name", "", "of the chart")
+	path := flags.String("path", "", "of the chart, in its texts")
+	if err := flags.Parse(args); err != nil || flags.NArg() > 1 && *name+*path != "" {
+		return errors.Join(err, errors.New(usage))
+	}
+	return each(flags.Args(), func(dir string) error { return generate(dir, *name, *path) })
 }
 
 func packageAll(args []string, out io.Writer) error {

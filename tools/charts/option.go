@@ -30,7 +30,11 @@ func (c *config) addOptions(dir string, parts map[string][]*unstructured.Unstruc
 	}
 	for _, name := range names {
 		o := option{Name: name, rules: map[string][]any{}}
-		for _, overlay := range []string{"default", "namespaced"} {
+		overlays := []string{overlayDefault}
+		if c.Namespaced {
+			overlays = append(overlays, overlayNamespaced)
+		}
+		for _, overlay := range overlays {
 			with, err := buildWith(dir, overlay, name)
 			if err != nil {
 				return err

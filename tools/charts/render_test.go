@@ -23,7 +23,7 @@ func TestGenerated(t *testing.T) {
 		if err := os.CopyFS(filepath.Join(again, "config"), os.DirFS(filepath.Join(dir, "config"))); err != nil {
 			t.Fatal(err)
 		}
-		if err := generate(again); err != nil {
+		if err := generate(again, "", ""); err != nil {
 			t.Fatal(err)
 		}
 		want, got := readAll(t, filepath.Join(again, "chart")), readAll(t, filepath.Join(dir, "chart"))
@@ -51,7 +51,7 @@ patches:
     patch: |
       - {op: add, path: /rules/-, value: {apiGroups: [""], resources: [secrets], verbs: [get]}}
 `)
-	if err := generate(dir); err != nil {
+	if err := generate(dir, "", ""); err != nil {
 		t.Fatal(err)
 	}
 	for overlay, set := range map[string]string{"default": "replicas=1", "namespaced": "watchNamespaces={default}"} {
@@ -86,7 +86,7 @@ patches:
     patch: |
       - {op: replace, path: /spec/replicas, value: 2}
 `)
-	if err := generate(dir); err == nil || !strings.Contains(err.Error(), "config/replicas") {
+	if err := generate(dir, "", ""); err == nil || !strings.Contains(err.Error(), "config/replicas") {
 		t.Errorf("a component that changes what a chart cannot: error %v, want its name", err)
 	}
 }
@@ -129,7 +129,7 @@ func readAll(t *testing.T, dir string) map[string]string {
 func TestNotAnOperator(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if err := generate(dir); err == nil || !strings.Contains(err.Error(), "config/rbac") {
+	if err := generate(dir, "", ""); err == nil || !strings.Contains(err.Error(), "config/rbac") {
 		t.Errorf("generating a chart from an empty folder: error %v, want what is missing", err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "chart")); err == nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/pem"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,26 +21,36 @@ import (
 
 // Contents of an image, as in the Dockerfile.
 const (
-	repository   = "homeostat/" // without a registry, which the push adds
-	source       = "https://github.com/homeostat-dev/homeostat"
 	user         = "65532:65532"
 	program      = "/operator"
 	certificates = "/etc/ssl/certs/ca-certificates.crt"
-	licenses     = "Apache-2.0"
 )
+
+// project describes the repository that an operator belongs to.
+type project struct {
+	name     string // of the only image; empty means the name of the operator's folder
+	prefix   string // what comes before the name; the push replaces it
+	source   string // a URL; may be empty
+	licenses string // may be empty
+}
+
+// homeostat is this repository.
+var homeostat = project{
+	prefix: "homeostat/", source: "https://github.com/homeostat-dev/homeostat", licenses: "Apache-2.0",
+}
 
 // architectures are the architectures of an image.
 var architectures = []string{"amd64", "arm64"}
 
 // build builds the image of the operator in a folder, for all architectures.
-func build(ctx context.Context, dir, version string) (v1.ImageIndex, error) {
-	name := filepath.Base(filepath.Clean(dir))
+func build(ctx context.Context, p project, name, dir, version string) (v1.ImageIndex, error) {
 	annotations := map[string]string{
 		"org.opencontainers.image.title":    name,
 		"org.opencontainers.image.version":  version,
-		"org.opencontainers.image.source":   source,
-		"org.opencontainers.image.licenses": licenses,
+		"org.opencontainers.image.source":   p.source,
+		"org.opencontainers.image.licenses": p.licenses,
 	}
+	maps.DeleteFunc(annotations, func(_, value string) bool { return value == "" })
 	roots, err := oci.Layer(oci.File{Name: certificates, Mode: 0o644, Data: rootCertificates()})
 	if err != nil {
 		return nil, err
@@ -75,7 +86,7 @@ func compile(ctx context.Context, dir, arch, version string) ([]byte, error) {
 	file := filepath.Join(tmp, "operator")
 	cmd := exec.CommandContext(ctx, "go", append(append([]string{"build"}, flags(version)...), "-o", file, "./cmd")...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOOS=linux", "GOARCH="+arch,
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK="+workspace(dir), "GOOS=linux", "GOARCH="+arch,
 		// The user's own settings would change the image. These are the defaults:
 		"GOFLAGS=", "GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=", "GOFIPS140=off")
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -86,6 +97,19 @@ func compile(ctx context.Context, dir, arch, version string) ([]byte, error) {
 		return nil, fmt.Errorf("reading the program: %w", err)
 	}
 	return data, nil
+}
+
+// workspace returns the value of GOWORK for the operator in a folder: the workspace of that folder, in which an operator of
+// another repository names a checkout of the SDK, or off.
+func workspace(dir string) string {
+	file, err := filepath.Abs(filepath.Join(dir, "go.work"))
+	if err == nil {
+		_, err = os.Stat(file)
+	}
+	if err != nil {
+		return "off"
+	}
+	return file
 }
 
 // flags returns the compiler's flags.

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"maps"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -42,8 +43,8 @@ func built(t *testing.T) (folder, printed string) {
 	return folder, out.String()
 }
 
-// indexIn returns the only image in a layout.
-func indexIn(t *testing.T, folder string) v1.ImageIndex {
+// indexIn returns the only image in a layout, which has that name.
+func indexIn(t *testing.T, folder, name string) v1.ImageIndex {
 	t.Helper()
 	all, err := layout.ImageIndexFromPath(folder)
 	if err != nil {
@@ -56,7 +57,7 @@ func indexIn(t *testing.T, folder string) v1.ImageIndex {
 	if len(manifest.Manifests) != 1 {
 		t.Fatalf("the layout has %d images", len(manifest.Manifests))
 	}
-	if ref := manifest.Manifests[0].Annotations["org.opencontainers.image.ref.name"]; ref != "tiny:1.2.3" {
+	if ref := manifest.Manifests[0].Annotations["org.opencontainers.image.ref.name"]; ref != name+":1.2.3" {
 		t.Errorf("the image is called %q", ref)
 	}
 	index, err := all.ImageIndex(manifest.Manifests[0].Digest)
@@ -104,7 +105,7 @@ func files(t *testing.T, image v1.Image) map[string][]byte {
 func TestImage(t *testing.T) {
 	t.Parallel()
 	folder, _ := built(t)
-	index := indexIn(t, filepath.Join(folder, "tiny"))
+	index := indexIn(t, filepath.Join(folder, "tiny"), "tiny")
 	manifest, err := index.IndexManifest()
 	if err != nil {
 		t.Fatal(err)
@@ -197,11 +198,11 @@ func TestArchive(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want, err := indexIn(t, filepath.Join(folder, "tiny")).Digest()
+	want, err := indexIn(t, filepath.Join(folder, "tiny"), "tiny").Digest()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := indexIn(t, unpacked).Digest(); err != nil || got != want {
+	if got, err := indexIn(t, unpacked, "tiny").Digest(); err != nil || got != want {
 		t.Errorf("the archive has %v, %v, and the folder %v", got, err, want)
 	}
 	left, err := os.ReadDir(folder)
@@ -229,6 +230,48 @@ func TestReproducible(t *testing.T) {
 	}
 	if here != there.String() || !strings.HasPrefix(here, "homeostat/tiny@sha256:") {
 		t.Errorf("one is %s and the other %s", here, there.String())
+	}
+}
+
+// The image of an operator of another repository has the name and the source that the flags say, and not those of its folder,
+// and claims no license.
+func TestOtherProject(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "checkout")
+	if err := os.CopyFS(dir, os.DirFS("testdata")); err != nil {
+		t.Fatal(err)
+	}
+	// Such an operator finds the SDK by its workspace, and has no replace directive.
+	elsewhere := filepath.Join(dir, "operators/tiny")
+	mod := "module example.com/tiny\n\ngo 1.26.0\n\nrequire github.com/homeostat-dev/homeostat/sdk v0.0.0\n"
+	work := "go 1.26.0\n\nuse .\n\nreplace github.com/homeostat-dev/homeostat/sdk => ../../sdk\n"
+	for name, content := range map[string]string{"go.mod": mod, "go.work": work} {
+		if err := os.WriteFile(filepath.Join(elsewhere, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	folder := t.TempDir()
+	args := []string{
+		"build", "-o", folder, "-version", "1.2.3", "-name", "shop", "-prefix", "registry.invalid/", "-source", "https://example.com/shop",
+		elsewhere,
+	}
+	var out strings.Builder
+	if err := run(t.Context(), args, &out); err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := indexIn(t, filepath.Join(folder, "shop"), "shop").IndexManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{
+		"org.opencontainers.image.title": "shop", "org.opencontainers.image.version": "1.2.3",
+		"org.opencontainers.image.source": "https://example.com/shop",
+	}
+	if !maps.Equal(manifest.Annotations, want) || !strings.HasPrefix(out.String(), "registry.invalid/shop@sha256:") {
+		t.Errorf("it prints %q, and the annotations are %v, want %v", out.String(), manifest.Annotations, want)
+	}
+	if err := run(t.Context(), append(args, operator), io.Discard); err == nil {
+		t.Error("two operators have one name")
 	}
 }
 
@@ -322,7 +365,7 @@ func TestDockerfiles(t *testing.T) {
 				"COPY --from=build " + program + " " + program + " ARG",
 			"USER " + user + " ENTRYPOINT [\"" + program + "\"]",
 			`LABEL org.opencontainers.image.title="` + title + `" org.opencontainers.image.version="$VERSION" ` +
-				`org.opencontainers.image.source="` + source + `" org.opencontainers.image.licenses="` + licenses + `" USER`,
+				`org.opencontainers.image.source="` + homeostat.source + `" org.opencontainers.image.licenses="` + homeostat.licenses + `" USER`,
 		} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%s does not have: %s", file, want)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -14,9 +15,11 @@ import (
 	"github.com/homeostat-dev/homeostat/tools/images/oci"
 )
 
-const usage = `usage: images build -o FOLDER [-version V] OPERATOR...
-       images push -to REGISTRY/PREFIX/ -o FOLDER [-version V] OPERATOR...
-where OPERATOR is a folder that has a folder cmd`
+const usage = `usage: images build -o FOLDER [-version V] [PROJECT] OPERATOR...
+       images push -to REGISTRY/PREFIX/ -o FOLDER [-version V] [PROJECT] OPERATOR...
+where OPERATOR is a folder that has a folder cmd, and PROJECT describes one operator of another repository:
+       -name NAME -prefix PREFIX/ [-source URL] [-licenses SPDX]
+NAME is of its image (default: the name of the folder), and PREFIX is before the printed name unless the image is pushed`
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -37,6 +40,11 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags.SetOutput(io.Discard)
 	folder := flags.String("o", "", "where the images are")
 	version := flags.String("version", "dev", "of the images")
+	p := homeostat
+	flags.StringVar(&p.name, "name", "", "of the image")
+	flags.StringVar(&p.prefix, "prefix", homeostat.prefix, "what comes before the printed name")
+	flags.StringVar(&p.source, "source", "", "the URL of the source")
+	flags.StringVar(&p.licenses, "licenses", "", "of the program")
 	var registry *string
 	if args[0] == "push" {
 		registry = flags.String("to", "", "what comes before the names of the images")
@@ -45,8 +53,14 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil || *folder == "" || flags.NArg() == 0 || registry != nil && *registry == "" {
 		return errors.Join(err, errors.New(usage))
 	}
+	switch {
+	case p.name == "":
+		p = homeostat
+	case flags.NArg() > 1:
+		return errors.New(usage)
+	}
 	for _, dir := range flags.Args() {
-		ref, err := buildAndPush(ctx, dir, *folder, *version, registry)
+		ref, err := buildAndPush(ctx, p, dir, *folder, *version, registry)
 		if err != nil {
 			return fmt.Errorf("%s: %w", dir, err)
 		}
@@ -59,9 +73,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 
 // buildAndPush builds the image of the operator in dir, writes it below folder and pushes it if a registry is given. It
 // returns the image's name, with the digest.
-func buildAndPush(ctx context.Context, dir, folder, version string, registry *string) (string, error) {
-	name := filepath.Base(filepath.Clean(dir))
-	index, err := build(ctx, dir, version)
+func buildAndPush(ctx context.Context, p project, dir, folder, version string, registry *string) (string, error) {
+	name := cmp.Or(p.name, filepath.Base(filepath.Clean(dir)))
+	index, err := build(ctx, p, name, dir, version)
 	if err != nil {
 		return "", err
 	}
@@ -72,7 +86,7 @@ func buildAndPush(ctx context.Context, dir, folder, version string, registry *st
 	if err != nil {
 		return "", fmt.Errorf("reading the digest: %w", err)
 	}
-	ref := repository + name
+	ref := p.prefix + name
 	if registry != nil {
 		if ref, err = oci.Push(ctx, index, *registry+name+":"+version); err != nil {
 			return "", err

@@ -2,6 +2,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -13,10 +14,11 @@ import (
 	"github.com/homeostat-dev/homeostat/bundle"
 )
 
-const usage = `usage: bundle render -o FOLDER -images FILE OPERATOR...
+const usage = `usage: bundle render -o FOLDER -images FILE [-name NAME] OPERATOR...
        bundle check BUNDLE...
 where OPERATOR is a folder that has a folder config, BUNDLE one that has a folder manifests, and FILE has a line for each
-operator: the name of its image, an at sign and the digest, as make images prints them`
+operator: the name of its image, an at sign and the digest, as make images prints them. NAME is that of a single operator
+(default: the name of its folder)`
 
 func main() {
 	if err := run(os.Args[1:], os.Stdout); err != nil {
@@ -35,10 +37,12 @@ func run(args []string, out io.Writer) error {
 		flags.SetOutput(io.Discard)
 		folder := flags.String("o", "", "where the bundles are written")
 		file := flags.String("images", "", "which has the images")
-		if err := flags.Parse(args[1:]); err != nil || *folder == "" || *file == "" || flags.NArg() == 0 {
+		name := flags.String("name", "", "of the operator")
+		err := flags.Parse(args[1:])
+		if err != nil || *folder == "" || *file == "" || flags.NArg() == 0 || *name != "" && flags.NArg() > 1 {
 			return errors.Join(err, errors.New(usage))
 		}
-		return render(*folder, *file, flags.Args())
+		return render(*folder, *file, *name, flags.Args())
 	case "check":
 		if len(args) == 1 {
 			return errors.New(usage)
@@ -48,18 +52,18 @@ func run(args []string, out io.Writer) error {
 	return errors.New(usage)
 }
 
-func render(folder, file string, operators []string) error {
+func render(folder, file, only string, operators []string) error {
 	images, err := readImages(file)
 	if err != nil {
 		return err
 	}
 	for _, dir := range operators {
-		name := filepath.Base(filepath.Clean(dir))
+		name := cmp.Or(only, filepath.Base(filepath.Clean(dir)))
 		image, ok := images[name]
 		if !ok {
 			return fmt.Errorf("%s has no image of %s: write there what make images OPERATOR=%s prints", file, name, name)
 		}
-		b, err := bundle.Render(dir, image)
+		b, err := bundle.RenderAs(name, dir, image)
 		if err == nil {
 			err = b.Write(filepath.Join(folder, name))
 		}

@@ -20,17 +20,38 @@ import (
 
 const root = "../../.."
 
-// A module outside of the repository passes its own tests unchanged. With -short these try only some of the faults.
+// A module outside of the repository passes its own tests unchanged, with a kind of either scope. With -short these try only
+// some of the faults.
 func TestOutsideModule(t *testing.T) {
 	t.Parallel()
 	dir := newOutsideModule(t, "web-shop", "--group", "shop.example.com", "--kind", "WebShop")
 	requireGeneratedUnchanged(t, dir, "web-shop")
-	run(t, dir, "go", "mod", "tidy", "-diff")
+	before := contents(t, dir)
+	inWorkspace(t, dir, "make", "tidy")
+	if diff := cmp.Diff(before, contents(t, dir)); diff != "" {
+		t.Errorf("make tidy changes files, -before +after:\n%s", diff)
+	}
+	if mod := before["/go.mod"]; strings.Contains(mod, "replace") {
+		t.Errorf("go.mod has a replace directive:\n%s", mod)
+	}
 	checkCode(t, dir)
 	if !testing.Short() {
-		run(t, dir, "go", "tool", "testkit", "--help")
+		inWorkspace(t, dir, "go", "tool", "testkit", "--help")
 	}
-	run(t, dir, "go", append([]string{"test", "-timeout", "30m"}, withShortFlag("./...")...)...)
+	inWorkspace(t, dir, "go", append([]string{"test", "-timeout", "30m"}, withShortFlag("./...")...)...)
+}
+
+// A module with a cluster-scoped kind passes its own tests. With -short these try no faults: TestOutsideModule does.
+func TestClusterScopedModule(t *testing.T) {
+	t.Parallel()
+	dir := newOutsideModule(t, "team", "--group", "shop.example.com", "--kind", "Team", "--scope", "Cluster")
+	requireGeneratedUnchanged(t, dir, "team")
+	checkCode(t, dir)
+	args := withShortFlag("./...")
+	if testing.Short() {
+		args = append([]string{"-skip", "TestFaults|TestPathIndependence"}, args...)
+	}
+	inWorkspace(t, dir, "go", append([]string{"test", "-timeout", "30m"}, args...)...)
 }
 
 // The generated module works with any name of the operator and its kind.
@@ -91,19 +112,23 @@ func requireGeneratedUnchanged(t *testing.T, dir, name string) {
 	t.Helper()
 	before := contents(t, dir)
 	generator := toolPath(t, "controller-gen")
-	run(t, dir, generator, "object", "paths=./...")
-	run(t, dir, generator, "paths=./...",
+	inWorkspace(t, dir, generator, "object", "paths=./...")
+	inWorkspace(t, dir, generator, "paths=./...",
 		"crd", "output:crd:dir=config/crd", "rbac:roleName="+name, "output:rbac:dir=config/rbac")
 	if diff := cmp.Diff(before, contents(t, dir)); diff != "" {
 		t.Errorf("the output of controller-gen differs, -template +controller-gen:\n%s", diff)
 	}
 }
 
+// contents returns the files of a folder, except those that make builds.
 func contents(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
 	err := filepath.WalkDir(dir, func(file string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
+			if err == nil && entry.Name() == "build" {
+				return fs.SkipDir
+			}
 			return err
 		}
 		data, err := os.ReadFile(file)
@@ -156,10 +181,10 @@ func toolPath(t *testing.T, name string) string {
 func checkCode(t *testing.T, dir string) {
 	t.Helper()
 	if testing.Short() {
-		run(t, dir, "go", "list", "-export", "-test", "./...")
+		inWorkspace(t, dir, "go", "list", "-export", "-test", "./...")
 		return
 	}
-	run(t, dir, "go", "vet", "./...")
+	inWorkspace(t, dir, "go", "vet", "./...")
 }
 
 // withShortFlag prepends -short to the arguments if this test runs with it, and disables vet, as checkCode does.
@@ -174,6 +199,12 @@ func withShortFlag(args ...string) []string {
 func run(t *testing.T, dir, name string, args ...string) string {
 	t.Helper()
 	return command(t, dir, "GOWORK=off", name, args...)
+}
+
+// inWorkspace runs a command in the workspace of the folder, which names the SDK, and returns its standard output.
+func inWorkspace(t *testing.T, dir, name string, args ...string) string {
+	t.Helper()
+	return command(t, dir, "GOWORK=", name, args...)
 }
 
 func command(t *testing.T, dir, env, name string, args ...string) string {

@@ -25,9 +25,11 @@ operators/NAME, anywhere else to ./NAME. Nothing that exists is overwritten.
   --group GROUP     the API group, a domain of yours, for example shop.example.com
   --kind KIND       the kind of its objects, for example WebShop
   --version VERSION the version of the API (default v1alpha1)
+  --scope SCOPE     Namespaced (default), or Cluster: its objects are in no namespace, and each gets one for its children
   --dir DIR         where to write the module
   --module PATH     the path of the module (default GROUP/NAME)
-  --homeostat DIR   the checkout of Homeostat to build with (default: the one that this program was built in)
+  --homeostat DIR   the checkout of Homeostat to build with (default: the one that this program was built in); it is named
+                    in files that are not committed
 `
 
 // usageError is an error in the user's input.
@@ -72,7 +74,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 }
 
 // request holds the arguments of the user.
-type request struct{ name, group, kind, version, dir, module, homeostat string }
+type request struct{ name, group, kind, version, scope, dir, module, homeostat string }
 
 // parse parses the arguments of the command new. Flags may precede or follow the name.
 func parse(args []string) (request, error) {
@@ -82,6 +84,7 @@ func parse(args []string) (request, error) {
 	flags.StringVar(&r.group, "group", "", "")
 	flags.StringVar(&r.kind, "kind", "", "")
 	flags.StringVar(&r.version, "version", "v1alpha1", "")
+	flags.StringVar(&r.scope, "scope", scopeNamespaced, "")
 	flags.StringVar(&r.dir, "dir", "", "")
 	flags.StringVar(&r.module, "module", "", "")
 	flags.StringVar(&r.homeostat, "homeostat", "", "")
@@ -135,6 +138,11 @@ func writeModule(ctx context.Context, r request, stdout io.Writer) error {
 	at, err := locate(r, cwd)
 	if err != nil {
 		return err
+	}
+	if at.root == "" && at.homeostat != "" {
+		if err := errors.Join(at.checkPath(), at.findCommit(ctx)); err != nil {
+			return err
+		}
 	}
 	op.setLocation(at)
 	fmt.Fprintf(stdout, "Writing %s to %s\n", op.Module, at.display)

@@ -65,14 +65,16 @@ func TestInvalidInputIsOneSentence(t *testing.T) {
 
 		"new a --version 1" + good:                `--version "1" will not do: choose a version of Kubernetes' kind`,
 		"new a --version v1.2" + good:             `--version "v1.2" will not do`,
+		"new a --scope Global" + good:             `--scope "Global" will not do: choose Namespaced or Cluster`,
 		"new a --module /a" + good:                "--module will not do: malformed import path",
 		"new a --dir " + existing + good:          existing + " exists, and nothing is overwritten: choose another NAME or --dir",
 		"new a --dir " + existing + "/b/c" + good: "there is no folder " + existing + "/b to write c to: make it",
 
 		"new a --dir " + existing + "/a --homeostat " + existing + good: existing + " is no checkout of Homeostat",
-		"new a --dir ../a" + good:             "belongs into operators/a: leave out --dir",
-		"new a --homeostat ../.." + good:      "--homeostat is for operators outside of a checkout",
-		"new a --module example.com/a" + good: "--module is for operators outside of a checkout",
+		"new a --dir " + existing + "/a$b" + good:                       "make cannot handle its name: choose one without spaces",
+		"new a --dir ../a" + good:                                       "belongs into operators/a: leave out --dir",
+		"new a --homeostat ../.." + good:                                "--homeostat is for operators outside of a checkout",
+		"new a --module example.com/a" + good:                           "--module is for operators outside of a checkout",
 	} {
 		code, out, errs := homeostat(t, strings.Fields(line)...)
 		if code != 2 || out != "" || !strings.HasPrefix(errs, "homeostat: ") || !strings.Contains(errs, want) ||
@@ -103,11 +105,11 @@ func TestFailureLeavesNoFiles(t *testing.T) {
 
 func TestFlagOrder(t *testing.T) {
 	t.Parallel()
-	want := request{name: "web-shop", group: "shop.example.com", kind: "WebShop", version: "v1"}
+	want := request{name: "web-shop", group: "shop.example.com", kind: "WebShop", version: "v1", scope: "Cluster"}
 	for _, line := range []string{
-		"web-shop --group shop.example.com --kind WebShop --version v1",
-		"--group=shop.example.com web-shop -kind WebShop --version=v1",
-		"--version v1 --kind=WebShop --group shop.example.com web-shop",
+		"web-shop --group shop.example.com --kind WebShop --version v1 --scope Cluster",
+		"--group=shop.example.com --scope=Cluster web-shop -kind WebShop --version=v1",
+		"--version v1 --kind=WebShop -scope Cluster --group shop.example.com web-shop",
 	} {
 		got, err := parse(strings.Fields(line))
 		if diff := cmp.Diff(want, got, cmp.AllowUnexported(request{})); err != nil || diff != "" {

@@ -42,6 +42,11 @@ func create(ctx context.Context, op *operator, at location) (err error) {
 	if err := tidy(ctx, draft); err != nil {
 		return err
 	}
+	if !op.Inside && at.homeostat != "" {
+		if err := useCheckout(draft, at.homeostat); err != nil {
+			return err
+		}
+	}
 	workspace, err := at.workspace(op)
 	if err != nil {
 		return err

@@ -6,5 +6,8 @@
 // of controller-gen is a template too, so that only the go command is needed. Tests in sdk/e2e/scaffold compare it with the
 // real output of controller-gen.
 //
+// An operator outside of this repository is built with a checkout until a version is released. No committed file names its
+// folder: the Makefile writes a workspace (docs/adr/0120).
+//
 // The package is not for existing operators: it never changes an existing file of an operator.
 package scaffold

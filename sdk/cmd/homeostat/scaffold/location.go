@@ -23,6 +23,7 @@ type location struct {
 	display   string // dir as shown to the user
 	root      string // the checkout that contains the module; empty outside of one
 	homeostat string // the checkout with the SDK to build with; empty if version is used
+	commit    string // of that checkout, for an operator outside of it; empty if it is unknown
 	version   string
 }
 

@@ -1,6 +1,7 @@
 package scaffold
 
 import (
+	"cmp"
 	"go/token"
 	"go/types"
 	"regexp"
@@ -27,17 +28,50 @@ type operator struct {
 
 	Inside     bool   // whether it is an operator of this repository
 	Homeostat  string // the folder of a checkout for go.mod; empty if the SDK is required by version
+	Ref        string // the commit of that checkout; empty if it is unknown
 	SDKVersion string
 
-	Go, ControllerGen, GolangciLint string // versions
-	Rights                          []right
+	Cluster bool // whether the kind is cluster-scoped
+
+	Go, ControllerGen, GolangciLint, KubeAPILinter string // versions
+	Rights                                         []right
 }
+
+// URL returns the URL of the project. By the convention of Go it is that of the module.
+func (op *operator) URL() string { return "https://" + op.Module }
+
+// DocumentationURL returns the URL of the README.
+func (op *operator) DocumentationURL() string { return op.URL() + "#readme" }
+
+// Scope returns the scope in the notation of a CustomResourceDefinition.
+func (op *operator) Scope() string {
+	if op.Cluster {
+		return scopeCluster
+	}
+	return scopeNamespaced
+}
+
+// TestName returns a Go expression for the name of an object in a test. The test is k. The API server is shared with other
+// tests, so that cluster-scoped objects need names of their own.
+func (op *operator) TestName() string {
+	if op.Cluster {
+		return `"a-" + k.Namespace`
+	}
+	return `"a"`
+}
+
+// The scopes of kinds.
+const (
+	scopeNamespaced = "Namespaced"
+	scopeCluster    = "Cluster"
+)
 
 // Versions of this repository's modules and tools. Tests compare them with the go.mod files.
 const (
 	goVersion            = "1.26.0"
 	controllerGenVersion = "v0.23.0"
 	golangciLintVersion  = "v2.15.0"
+	kubeAPILinterVersion = "v0.0.0-20260716143926-092fe0c72997" // it has no releases
 )
 
 const (
@@ -60,6 +94,11 @@ func newOperator(r request) (*operator, error) {
 		Singular: strings.ToLower(r.kind),
 		Plural:   strings.ToLower(flect.Pluralize(r.kind)),
 		Go:       goVersion, ControllerGen: controllerGenVersion, GolangciLint: golangciLintVersion,
+		KubeAPILinter: kubeAPILinterVersion,
+		Cluster:       r.scope == scopeCluster,
+	}
+	if r.scope != scopeCluster && r.scope != scopeNamespaced && r.scope != "" {
+		return nil, usageErrorf("--scope %q will not do: choose %s or %s", r.scope, scopeNamespaced, scopeCluster)
 	}
 	if op.Module == "" {
 		op.Module = op.Group + "/" + op.Name
@@ -189,7 +228,6 @@ func (r right) MarkerVerbs() string { return strings.Join(r.Verbs, ";") }
 // rights returns the permissions of the operator, in the order of controller-gen.
 func rights(op *operator) []right {
 	all := []right{
-		{"", "configmaps", []string{"list", "watch"}},
 		{"", "services", []string{"create", "delete", "get", "list", "patch", "watch"}},
 		{"apps", "deployments", []string{"create", "get", "list", "patch", "watch"}},
 		{"events.k8s.io", "events", []string{"create", "patch"}},
@@ -197,6 +235,13 @@ func rights(op *operator) []right {
 		{op.Group, op.Plural + "/finalizers", []string{"update"}},
 		{op.Group, op.Plural + "/status", []string{"patch"}},
 	}
-	slices.SortStableFunc(all, func(a, b right) int { return strings.Compare(a.Group, b.Group) })
+	if op.Cluster {
+		all = append(all, right{"", "namespaces", []string{"create", "get", "list", "patch", "watch"}})
+	} else {
+		all = append(all, right{"", "configmaps", []string{"list", "watch"}})
+	}
+	slices.SortFunc(all, func(a, b right) int {
+		return cmp.Or(strings.Compare(a.Group, b.Group), strings.Compare(a.Resource, b.Resource))
+	})
 	return all
 }

@@ -89,25 +89,68 @@ func TestVersions(t *testing.T) {
 // No file contains a placeholder or a name of another operator.
 func TestTemplatesAreFilledIn(t *testing.T) {
 	t.Parallel()
-	op, err := newOperator(request{
-		name: strings.Repeat("n", maxName), kind: "K" + strings.Repeat("k", maxKind-1),
-		group: "group.example.org", version: "v1beta1",
-	})
-	if err != nil {
-		t.Fatal(err)
+	for _, scope := range []string{scopeNamespaced, scopeCluster} {
+		op, err := newOperator(request{
+			name: strings.Repeat("n", maxName), kind: "K" + strings.Repeat("k", maxKind-1),
+			group: "group.example.org", version: "v1beta1", scope: scope,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, at := range []location{{root: "/src"}, {homeostat: "/src"}, {version: "v1.2.3"}} {
+			op.setLocation(at)
+			files, err := op.files()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, content := range files {
+				text := strings.ReplaceAll(string(content), "operators.coreos.com/v1alpha1", "") // of a bundle
+				for _, foreign := range []string{
+					"<<", ">>", "WebShop", "webshop", "web-shop", "mmortal", "v1alpha1", "no value",
+				} {
+					if strings.Contains(text, foreign) {
+						t.Errorf("%s contains %q", name, foreign)
+					}
+				}
+			}
+		}
 	}
-	for _, at := range []location{{root: "/src"}, {homeostat: "/src"}, {version: "v1.2.3"}} {
-		op.setLocation(at)
+}
+
+// The manifests and the code of an operator have the scope of its kind.
+func TestScope(t *testing.T) {
+	t.Parallel()
+	for scope, want := range map[string]struct {
+		namespaced bool
+		marker     string
+	}{
+		scopeNamespaced: {true, "singular=webshop\n"},
+		scopeCluster:    {false, "singular=webshop,scope=Cluster\n"},
+	} {
+		op, err := newOperator(request{name: "shop", kind: "WebShop", group: "a.example.com", version: "v1", scope: scope})
+		if err != nil {
+			t.Fatal(err)
+		}
 		files, err := op.files()
 		if err != nil {
 			t.Fatal(err)
 		}
-		for name, content := range files {
-			for _, foreign := range []string{"<<", ">>", "WebShop", "webshop", "web-shop", "mmortal", "v1alpha1", "no value"} {
-				if strings.Contains(string(content), foreign) {
-					t.Errorf("%s contains %q", name, foreign)
-				}
+		if got := string(files["config/crd/a.example.com_webshops.yaml"]); !strings.Contains(got, "\n  scope: "+scope+"\n") {
+			t.Errorf("%s: the CustomResourceDefinition has another scope", scope)
+		}
+		if got := string(files["api/v1/object.go"]); !strings.Contains(got, want.marker) {
+			t.Errorf("%s: there is no marker with %q", scope, want.marker)
+		}
+		for _, name := range []string{"config/namespaced/kustomization.yaml", "config/namespaced/watched.yaml"} {
+			if _, ok := files[name]; ok != want.namespaced {
+				t.Errorf("%s: %s exists: %t, want %t", scope, name, ok, want.namespaced)
 			}
+		}
+		if _, ok := files["internal/desired/namespace.go"]; ok == want.namespaced {
+			t.Errorf("%s: the operator creates a Namespace: %t", scope, ok)
+		}
+		if got := strings.Contains(string(files["config/access/edit_role.yaml"]), "aggregate-to-edit"); got != want.namespaced {
+			t.Errorf("%s: editors of a namespace may create the objects: %t", scope, got)
 		}
 	}
 }

@@ -23,15 +23,16 @@ var templates embed.FS
 // setLocation sets the fields that depend on the location of the module.
 func (op *operator) setLocation(at location) {
 	op.Inside = at.root != ""
-	op.Image = op.Name + ":dev"
+	op.Image = "registry.invalid/" + op.Name + ":dev" // no registry has that name: nothing is pulled by mistake
 	op.SDKVersion = at.version
+	op.Ref = at.commit
 	if at.homeostat != "" {
 		op.Homeostat = filepath.ToSlash(at.homeostat)
 		op.SDKVersion = "v0.0.0"
 	}
 	if op.Inside {
 		op.Module = modulePrefix + "operators/" + op.Name
-		op.Image = "homeostat/" + op.Name + ":dev"
+		op.Image = "registry.invalid/homeostat/" + op.Name + ":dev"
 		op.Homeostat = "../.."
 	}
 }
@@ -52,7 +53,9 @@ func (op *operator) files() (map[string][]byte, error) {
 			if err != nil {
 				return fmt.Errorf("filling in %s: %w", name, err)
 			}
-			files[op.fileName(strings.TrimPrefix(name, set+"/"))] = content
+			if len(content) > 0 { // the file is for another scope
+				files[op.fileName(strings.TrimPrefix(name, set+"/"))] = content
+			}
 			return nil
 		})
 		if err != nil {
@@ -94,20 +97,23 @@ func (op *operator) identifiers() (map[string]bool, error) {
 // fileName returns the name of the file for a template.
 func (op *operator) fileName(name string) string {
 	name = strings.TrimSuffix(name, ".tmpl")
-	names := strings.NewReplacer("PACKAGE", op.Package, "VERSION", op.Version, "GROUP", op.Group, "PLURAL", op.Plural)
+	names := strings.NewReplacer("PACKAGE", op.Package, "VERSION", op.Version, "GROUP", op.Group, "PLURAL", op.Plural, "NAME", op.Name)
 	return names.Replace(name)
 }
 
 // render executes one template. Go code is formatted afterwards, because its alignment depends on the length of names.
 func (op *operator) render(name string) ([]byte, error) {
 	t, err := template.New(path.Base(name)).Delims("<<", ">>").Option("missingkey=error").
-		Funcs(template.FuncMap{"quote": modfile.AutoQuote}).ParseFS(templates, name)
+		Funcs(template.FuncMap{"quote": modfile.AutoQuote, "join": strings.Join}).ParseFS(templates, name)
 	if err != nil {
 		return nil, err
 	}
 	var b bytes.Buffer
 	if err := t.Execute(&b, op); err != nil {
 		return nil, err
+	}
+	if len(bytes.TrimSpace(b.Bytes())) == 0 {
+		return nil, nil
 	}
 	if !strings.HasSuffix(name, ".go.tmpl") {
 		return b.Bytes(), nil

@@ -24,9 +24,13 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- end }}
 
+<<if .Namespaced ->>
 {{- /* Not empty if metrics are served. To ask the cluster who a reader is takes a right that watchNamespaces rules out. */ -}}
+<<- else ->>
+{{- /* Not empty if metrics are served. */ -}}
+<<- end>>
 {{- define "<<.Name>>.metrics" -}}
-{{- if and .Values.metrics.enabled (not (and .Values.watchNamespaces .Values.metrics.secure)) -}}
+{{- if <<if .Namespaced>>and .Values.metrics.enabled (not (and .Values.watchNamespaces .Values.metrics.secure))<<else>>.Values.metrics.enabled<<end>> -}}
 true
 {{- end -}}
 {{- end }}
