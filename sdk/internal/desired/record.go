@@ -129,6 +129,7 @@ func identify(kinds *observed.Kinds, c *Child, home string) error {
 	kinds.DefaultNamespace(c.Desired, gvk, home)
 	c.GVK = gvk
 	c.Key = client.ObjectKeyFromObject(c.Desired)
+	c.Home = home
 	c.CrossNamespace = home != "" && c.Key.Namespace != home
 	if c.CrossNamespace && c.Retain {
 		return fmt.Errorf("%s is in another namespace than its parent: Retain cannot keep it, OrphanChildren can", c)

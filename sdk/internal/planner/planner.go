@@ -46,7 +46,7 @@ func (d *Planner) plan(ctx context.Context, o desired.Object, seen *observed.Sna
 		ExternalKinds: d.op.ExternalKinds(), IsDry: true,
 	}}
 	p.Namespaces = d.namespaces
-	plan := &Plan{Object: o, ObjectName: d.kinds.Primary.Kind + " " + strings.TrimPrefix(p.References.Key.String(), "/")}
+	plan := &Plan{Object: o, ObjectName: object.ID{GVK: d.kinds.Primary, Key: p.References.Key}.String()}
 	guarded := controllerutil.ContainsFinalizer(o, d.op.FinalizerName)
 	switch {
 	case d.op.PausedBy(o) != "":
@@ -132,7 +132,7 @@ func (d *Planner) children(ctx context.Context, p *desired.Pass, plan *Plan) (er
 			if d.op.IsOrphan(p, id.GVK, child.Object) {
 				verb = "orphan"
 			}
-			plan.Actions = append(plan.Actions, Action{Verb: verb, Object: id.String()})
+			plan.Actions = append(plan.Actions, Action{Verb: verb, Object: id.From(p.References.Key.Namespace)})
 		}
 	}
 	return err

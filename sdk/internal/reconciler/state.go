@@ -24,6 +24,7 @@ type objectState struct {
 	idle             *idleState // nil if there is work to do
 	retries          retry.Tracker
 	readinessCache   desired.ReadinessCache // of children
+	afterStatus      error                  // of the last reconcile, after it had stored the status
 	previouslyFailed map[object.ID]bool     // children with a transient failure in the last reconcile
 	external         map[string]*remote.Memory
 }
