@@ -79,8 +79,8 @@
 //
 // # Outside of the cluster
 //
-//   - [External] records a resource of a remote API. Package external describes its kind, and [Operator.External] lists the
-//     kinds.
+//   - [External] records a resource of a remote API. Package external describes its kind, and [ExternalKinds] makes the
+//     [ExternalKindSet] of an operator. [Operator.Connect] selects the credentials of an object.
 //   - [Pass.Dry] is for code that reaches a remote API itself.
 //
 // # Limits

@@ -44,12 +44,6 @@ type Record struct {
 	IsDry              bool               // nothing is carried out
 }
 
-// ExternalResource is a desired external resource.
-type ExternalResource struct {
-	Kind, Name string
-	Input      string // JSON
-}
-
 // Event is an event about the object, to be sent after the status was stored.
 type Event struct{ Type, Reason, Message string }
 
@@ -175,12 +169,6 @@ func (r *Record) HasCrossNamespace() bool {
 		}
 	}
 	return false
-}
-
-// HasExternal reports whether the object has, or is about to have, external resources.
-func (p *Pass) HasExternal() bool {
-	stored := ExternalOf(p.Object)
-	return len(p.External) > 0 || stored != nil && len(stored.External) > 0
 }
 
 // ReadyOverride replaces the reason and message of Ready.

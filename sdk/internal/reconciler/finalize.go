@@ -60,7 +60,12 @@ func (e *Reconciler) cleanUp(ctx context.Context, st *objectState, o desired.Obj
 		func() (bool, error) {
 			return false, cmp.Or(desired.WorstChildError(p.Plan), waitForCleanUpChildren(p.Plan))
 		},
-		func() (bool, error) { return false, e.deleteExternal(ctx, st, p) },
+		func() (bool, error) {
+			if e.op.External == nil {
+				return false, nil
+			}
+			return false, e.op.External.Delete(ctx, p, e.op.Connect, st.external)
+		},
 		func() (bool, error) {
 			if err := e.orphanChildren(ctx, p); err != nil {
 				return false, err

@@ -73,6 +73,13 @@ func (e *Reconciler) carryOut(ctx context.Context, st *objectState, p *desired.P
 	return out
 }
 
+// applyExternal makes the requests for external resources.
+func (e *Reconciler) applyExternal(ctx context.Context, st *objectState, p *desired.Pass, complete bool) {
+	if e.op.External != nil {
+		e.op.External.Apply(ctx, p, e.op.Connect, st.external, complete)
+	}
+}
+
 // conclude stores the status of a reconcile and prunes: completely if the plan was complete, else outside of the namespaces
 // of failed children.
 func (e *Reconciler) conclude(ctx context.Context, st *objectState, o desired.Object, p *desired.Pass, out outcome) outcome {
