@@ -83,6 +83,12 @@
 //     [ExternalKindSet] of an operator. [Operator.Connect] selects the credentials of an object.
 //   - [Pass.Dry] is for code that reaches a remote API itself.
 //
+// # Documents
+//
+// The folder docs of the repository has a first operator by hand (first-operator.md), what is stored when Reconcile fails
+// and what is guaranteed about the finalizer (behavior.md), the verbs that each feature needs (permissions.md), and the
+// meaning of each reason of a condition (troubleshooting.md).
+//
 // # Limits
 //
 // There are no webhooks, no code generation and no scheme registry here: controller-runtime and controller-gen do these

@@ -53,8 +53,8 @@ func External[In any, T Object](p *Pass[T], kind *external.Kind[In], name string
 // ExternalKindSet is a set of kinds of external resources: see [ExternalKinds]. The zero value has none.
 type ExternalKindSet struct{ engine desired.ExternalEngine }
 
-// ExternalKinds returns the value of [Operator.External] for these kinds, which are values of external.Kind. Mistakes in them
-// are errors of [Operator.SetupWithManager].
+// ExternalKinds returns the value of [Operator.External] for these kinds, which are values of external.Kind. Mistakes in
+// them are errors of [Operator.SetupWithManager].
 func ExternalKinds(kinds ...external.Definition) ExternalKindSet {
 	return ExternalKindSet{remote.NewKinds(kinds...)}
 }

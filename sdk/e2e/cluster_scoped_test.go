@@ -128,7 +128,8 @@ func TestNamesOfChildrenOfClusterScopedObject(t *testing.T) {
 		return isApply(req, "configmaps") && strings.Contains(req.URL.Path, far.Namespace)
 	}).config(k))
 	k.Apply(r)
-	planned := "would create ClusterRole " + r.Name + "; create ConfigMap " + r.Name + "/same; create ConfigMap " + far.Namespace + "/same"
+	planned := "would create ClusterRole " + r.Name + "; create ConfigMap " + r.Name + "/same; create ConfigMap " +
+		far.Namespace + "/same"
 	k.Eventually(r, testkit.Match("a plan", func(r *site.Realm) bool {
 		c := conditions.Get(r, "DryRun")
 		return c != nil && c.Message == planned

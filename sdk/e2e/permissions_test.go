@@ -70,6 +70,7 @@ type permissionCase struct {
 	existing client.Object // before the site
 	change   bool          // spec.extra is set later
 	deletes  bool
+	proves   string // the feature whose verbs are withdrawn one by one
 }
 
 func permissionCases() map[string]permissionCase {
@@ -98,9 +99,11 @@ func permissionCases() map[string]permissionCase {
 	observing.Observes = []client.Object{&corev1.ConfigMap{}}
 	existing := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "child"}}
 	return map[string]permissionCase{
-		"apply":    {features: []string{apply}, resource: "configmaps", op: applying()},
-		"prune":    {features: []string{apply, prune}, resource: "configmaps", op: applying(), change: true},
-		"adopt":    {features: []string{apply, adopt}, resource: "configmaps", op: applying(sdk.Adopt()), existing: existing},
+		"apply": {proves: apply, features: []string{apply}, resource: "configmaps", op: applying()},
+		"prune": {proves: prune, features: []string{apply, prune}, resource: "configmaps", op: applying(), change: true},
+		"adopt": {
+			proves: adopt, features: []string{apply, adopt}, resource: "configmaps", op: applying(sdk.Adopt()), existing: existing,
+		},
 		"finalize": {features: []string{apply, finish}, resource: "configmaps", op: finalizing, deletes: true},
 		"orphan":   {features: []string{apply}, resource: "configmaps", op: orphaning, change: true},
 		"hold":     {features: []string{apply}, resource: "configmaps", op: applying(sdk.HoldUntil(false))},
@@ -112,7 +115,8 @@ func permissionCases() map[string]permissionCase {
 			}),
 		},
 		"get": {
-			features: []string{"`Ref`, `Find`", "`GetLive`, `Derive`"}, resource: "configmaps", existing: existing,
+			proves: "`GetLive`, `Derive`", features: []string{"`Ref`, `Find`", "`GetLive`, `Derive`"},
+			resource: "configmaps", existing: existing,
 			op: operator(func(ctx context.Context, p *pass) error {
 				found, err := sdk.Ref(p, metadataOf("child"))
 				if err == nil {
@@ -136,7 +140,7 @@ func metadataOf(name string) *metav1.PartialObjectMetadata {
 func TestPermissions(t *testing.T) {
 	t.Parallel()
 	table := permissionTable(t)
-	tested, withdrawn := map[string]bool{"every operator": true}, map[string]bool{}
+	tested := map[string]bool{"every operator": true}
 	for name, c := range permissionCases() {
 		var verbs, own, withdraw []string
 		for _, row := range table {
@@ -149,8 +153,7 @@ func TestPermissions(t *testing.T) {
 			} else {
 				verbs = append(verbs, row.verbs...)
 			}
-			if row.resource != "the custom resource" && !withdrawn[row.feature] {
-				withdrawn[row.feature] = true
+			if row.feature == c.proves {
 				// Without list or watch nothing is read, and no request of a reconcile is rejected.
 				withdraw = append(withdraw, slices.DeleteFunc(slices.Clone(row.verbs), func(v string) bool {
 					return v == "list" || v == "watch"
@@ -163,41 +166,13 @@ func TestPermissions(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			k := testkit.New(t, testkit.WithoutOracles("rights are missing on purpose", "forbidden"))
-			running := c.start(k, rulesOf(table, c.resource, verbs, own...))
-			s := newSite("a")
-			k.Apply(s)
-			k.Eventually(s, testkit.Ready())
-			if c.change {
-				k.Update(s, func() { s.Spec.Extra = true })
-				k.Eventually(s, testkit.Ready())
-			}
-			if c.deletes {
-				k.Delete(s)
-				k.Eventually(s, testkit.Gone())
-			}
-			if request := rejectedRequest(running); request != "" {
-				t.Errorf("%s with verbs %v", request, verbs)
-			}
+			c.testWorks(t, rulesOf(table, c.resource, verbs, own...))
 		})
 		for _, missing := range withdraw {
 			t.Run(name+"/without "+missing, func(t *testing.T) {
 				t.Parallel()
-				k := testkit.New(t, testkit.WithoutOracles("rights are missing on purpose", "forbidden"))
 				fewer := slices.DeleteFunc(slices.Clone(verbs), func(v string) bool { return v == missing })
-				running := c.start(k, rulesOf(table, c.resource, fewer, own...))
-				s := newSite("a")
-				k.Apply(s)
-				if missing == "delete" {
-					k.Eventually(s, testkit.Ready())
-					k.Update(s, func() { s.Spec.Extra = true })
-				}
-				k.Wait("a request is forbidden", func(context.Context) error {
-					if rejectedRequest(running) == "" {
-						return errors.New("none is")
-					}
-					return nil
-				})
+				c.testFails(t, rulesOf(table, c.resource, fewer, own...), missing)
 			})
 		}
 	}
@@ -206,6 +181,46 @@ func TestPermissions(t *testing.T) {
 			t.Errorf("no case for the feature %q", row.feature)
 		}
 	}
+}
+
+// testWorks uses the features with these rules.
+func (c permissionCase) testWorks(t *testing.T, rules []rbacv1.PolicyRule) {
+	t.Helper()
+	k := testkit.New(t, testkit.WithoutOracles("rights are missing on purpose", "forbidden"))
+	running := c.start(k, rules)
+	s := newSite("a")
+	k.Apply(s)
+	k.Eventually(s, testkit.Ready())
+	if c.change {
+		k.Update(s, func() { s.Spec.Extra = true })
+		k.Eventually(s, testkit.Ready())
+	}
+	if c.deletes {
+		k.Delete(s)
+		k.Eventually(s, testkit.Gone())
+	}
+	if request := rejectedRequest(running); request != "" {
+		t.Errorf("%s with the rules %v", request, rules)
+	}
+}
+
+// testFails checks that a request is forbidden without a verb.
+func (c permissionCase) testFails(t *testing.T, rules []rbacv1.PolicyRule, missing string) {
+	t.Helper()
+	k := testkit.New(t, testkit.WithoutOracles("rights are missing on purpose", "forbidden"))
+	running := c.start(k, rules)
+	s := newSite("a")
+	k.Apply(s)
+	if missing == "delete" {
+		k.Eventually(s, testkit.Ready())
+		k.Update(s, func() { s.Spec.Extra = true })
+	}
+	k.Wait("a request is forbidden", func(context.Context) error {
+		if rejectedRequest(running) == "" {
+			return errors.New("none is")
+		}
+		return nil
+	})
 }
 
 func (c permissionCase) start(k *testkit.K, rules []rbacv1.PolicyRule) *testkit.Instance {

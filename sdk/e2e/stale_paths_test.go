@@ -111,8 +111,8 @@ func neverOutdated(t *testing.T, states []*site.Site) {
 	}
 }
 
-// Each request that follows a conflict may fail. The status tells of it at once and with the words of the API server, and not
-// after the time for stale reads.
+// Each request that follows a conflict may fail. The status tells of it at once and with the words of the API server, and
+// not after the time for stale reads.
 func TestFailuresAfterConflict(t *testing.T) {
 	t.Parallel()
 	ownerCheck := func(req *http.Request) bool {
@@ -128,13 +128,15 @@ func TestFailuresAfterConflict(t *testing.T) {
 		reason   string
 		message  string
 	}{
-		"get is forbidden":          {nil, forbidden, get, "ConfigMapRejected", "the answer is no"},
-		"get finds no kind":         {nil, unknownKind, get, "KindNotInstalled", "install its CRD"},
-		"get fails":                 {nil, serverFailure, get, "Retrying", "the answer is no"},
-		"list is forbidden":         {adopt, forbidden, ownerCheck, "Retrying", "the answer is no"},
-		"adoption is forbidden":     {adopt, forbidden, afterFirst(secondApply), "ConfigMapRejected", "the answer is no"},
-		"adoption finds no kind":    {adopt, unknownKind, afterFirst(secondApply), "KindNotInstalled", "install its CRD"},
-		"new owner is not accepted": {append(adopt, sdk.CreateOnly()), forbidden, afterFirst(secondApply), "ConfigMapRejected", "no"},
+		"get is forbidden":       {nil, forbidden, get, "ConfigMapRejected", "the answer is no"},
+		"get finds no kind":      {nil, unknownKind, get, "KindNotInstalled", "install its CRD"},
+		"get fails":              {nil, serverFailure, get, "Retrying", "the answer is no"},
+		"list is forbidden":      {adopt, forbidden, ownerCheck, "Retrying", "the answer is no"},
+		"adoption is forbidden":  {adopt, forbidden, afterFirst(secondApply), "ConfigMapRejected", "the answer is no"},
+		"adoption finds no kind": {adopt, unknownKind, afterFirst(secondApply), "KindNotInstalled", "install its CRD"},
+		"new owner is forbidden": {
+			[]sdk.ApplyOption{sdk.Adopt(), sdk.CreateOnly()}, forbidden, afterFirst(secondApply), "ConfigMapRejected", "no",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

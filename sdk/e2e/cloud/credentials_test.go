@@ -61,8 +61,8 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-// An object whose Secret is gone waits for it, also while it is being deleted. It can be released without the deletion of its
-// resources.
+// An object whose Secret is gone waits for it, also while it is being deleted. It can be released without the deletion of
+// its resources.
 func TestDeletionWithoutCredentials(t *testing.T) {
 	t.Parallel()
 	for name, restored := range map[string]bool{"Restored": true, "Released": false} {

@@ -158,7 +158,8 @@ func find(all []external.Resource, want desired.ExternalResource) *external.Reso
 }
 
 func (c *pass) desires(r *external.Resource) bool {
-	return slices.ContainsFunc(c.External, func(w desired.ExternalResource) bool { return w.Kind == r.Kind && w.Name == r.Name })
+	same := func(w desired.ExternalResource) bool { return w.Kind == r.Kind && w.Name == r.Name }
+	return slices.ContainsFunc(c.External, same)
 }
 
 // connectAll connects each kind that the reconcile needs. An error means that the reconcile has read an outdated state. No
