@@ -58,7 +58,7 @@ func GetLive[C client.Object, T Object](ctx context.Context, p *Pass[T], found *
 		err = apply.ErrStale
 	}
 	if err != nil {
-		return full, fmt.Errorf("reading %s in namespace %s: %w", id, id.Key.Namespace, err)
+		return full, fmt.Errorf("reading %s: %w", id, err)
 	}
 	return full, nil
 }

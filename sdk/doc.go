@@ -80,9 +80,15 @@
 //
 // # Outside of the cluster
 //
-//   - [External] records a resource of a remote API. Package external describes its kind, and [Operator.External] lists the
-//     kinds.
+//   - [External] records a resource of a remote API. Package external describes its kind, and [ExternalKinds] makes the
+//     [ExternalKindSet] of an operator. [Operator.Connect] selects the credentials of an object.
 //   - [Pass.Dry] is for code that reaches a remote API itself.
+//
+// # Documents
+//
+// The folder docs of the repository has a first operator by hand (first-operator.md), what is stored when Reconcile fails
+// and what is guaranteed about the finalizer (behavior.md), the verbs that each feature needs (permissions.md), and the
+// meaning of each reason of a condition (troubleshooting.md).
 //
 // # Limits
 //

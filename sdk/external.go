@@ -1,6 +1,7 @@
 package sdk
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,8 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/external"
 	"github.com/homeostat-dev/homeostat/sdk/internal/desired"
 	"github.com/homeostat-dev/homeostat/sdk/internal/object"
+	"github.com/homeostat-dev/homeostat/sdk/internal/remote"
+	"github.com/homeostat-dev/homeostat/sdk/internal/retry"
 )
 
 // External records a resource outside of the cluster in its desired state, and returns what the status tells of it. The
@@ -47,24 +50,43 @@ func External[In any, T Object](p *Pass[T], kind *external.Kind[In], name string
 	return external.Resource{Kind: kind.Name, Name: name}
 }
 
-// external returns the kinds of external resources, or an error that lists every mistake in them.
-func (op *Operator[T]) external() ([]external.Untyped, error) {
-	if len(op.External) == 0 {
-		return nil, nil
+// ExternalKindSet is a set of kinds of external resources: see [ExternalKinds]. The zero value has none.
+type ExternalKindSet struct{ engine desired.ExternalEngine }
+
+// ExternalKinds returns the value of [Operator.External] for these kinds, which are values of external.Kind. Mistakes in
+// them are errors of [Operator.SetupWithManager].
+func ExternalKinds(kinds ...external.Definition) ExternalKindSet {
+	return ExternalKindSet{remote.NewKinds(kinds...)}
+}
+
+// validateExternal returns an error that lists every mistake in the external kinds.
+func (op *Operator[T]) validateExternal() error {
+	if op.External.engine == nil {
+		if op.Connect != nil {
+			return errors.New("field Connect is set without External")
+		}
+		return nil
 	}
-	var errs []error
+	err := op.External.engine.Validate()
 	if _, ok := any(object.New[T]()).(external.Object); !ok {
-		errs = append(errs, errors.New("field External is set, and the kind has no ExternalResources method: embed "+
+		err = errors.Join(err, errors.New("field External is set, and the kind has no ExternalResources method: embed "+
 			"external.Resources in its status"))
 	}
-	var kinds []external.Untyped
-	for _, d := range op.External {
-		k, err := d.Untyped()
-		if err == nil && slices.ContainsFunc(kinds, func(other external.Untyped) bool { return other.Name == k.Name }) {
-			err = fmt.Errorf("external kind %q is listed twice", k.Name)
-		}
-		errs = append(errs, err)
-		kinds = append(kinds, k)
+	return err
+}
+
+// connect calls the operator's Connect with a [Pass] of its own, of which only the references are kept.
+func (op *Operator[T]) connect(ctx context.Context, p *desired.Pass, kind string) (external.Connection, error) {
+	record := desired.Record{Snapshot: p.Snapshot, Derived: p.Derived, References: p.References}
+	connection, err := op.Connect(ctx, &Pass[T]{
+		Object: object.Copy(as[T](p.Object)), Log: p.Log, Now: p.Now, Namespaces: p.Namespaces, record: &record,
+	}, kind)
+	p.References.Used = record.References.Used
+	if len(record.Plan)+len(record.External) > 0 {
+		record.Fail(errors.New("Connect applies children or external resources: it may only read"))
 	}
-	return kinds, errors.Join(errs...)
+	if record.Err != nil {
+		return connection, retry.NewPanicError(record.Err)
+	}
+	return connection, err
 }

@@ -21,7 +21,7 @@ func (o *externalObject) ExternalResources() *external.Resources { return &o.Sta
 
 func newExternalOperator(kinds ...external.Definition) *Operator[*externalObject] {
 	return &Operator[*externalObject]{
-		Name: "us", AddToScheme: scheme.AddToScheme, External: kinds,
+		Name: "us", AddToScheme: scheme.AddToScheme, External: ExternalKinds(kinds...),
 		Reconcile: func(context.Context, *Pass[*externalObject]) error { return nil },
 	}
 }
@@ -61,7 +61,7 @@ func TestExternalIsChecked(t *testing.T) {
 		}
 	}
 	op := &Operator[*testObject]{
-		Name: "us", AddToScheme: scheme.AddToScheme, External: []external.Definition{buckets()},
+		Name: "us", AddToScheme: scheme.AddToScheme, External: ExternalKinds(buckets()),
 		Reconcile: func(context.Context, *Pass[*testObject]) error { return nil },
 	}
 	const want = "the kind has no ExternalResources method: embed external.Resources in its status"

@@ -52,9 +52,17 @@ type Operator[T Object] struct {
 	// written.
 	Observes []client.Object
 
-	// External lists the kinds of resources outside of the cluster that Reconcile records with [External]. T has an
-	// [external.Resources] in its status. Optional.
-	External []external.Definition
+	// External has the kinds of resources outside of the cluster that Reconcile records with [External]: see
+	// [ExternalKinds]. T has an [external.Resources] in its status. Optional.
+	External ExternalKindSet
+
+	// Connect returns the account and the credentials with which the requests for the external resources of p.Object of one
+	// kind are made, if they depend on the object. It is called in each reconcile that may need them, also while p.Object is
+	// being deleted, and not in a dry run. It may only read: a Secret that it reads with [Ref] is watched, so that its
+	// creation and its rotation cause a reconcile. Its errors have the meaning of those of Reconcile, and concern only the
+	// external resources: return [Wait] if the Secret does not exist. The resources stay as they are then, and p.Object is
+	// not ready. Nil means that the functions of the kinds have what they need.
+	Connect func(ctx context.Context, p *Pass[T], kind string) (external.Connection, error)
 
 	// Reconcile records the desired children of p.Object with [Apply] and writes p.Object.Status. It makes no request: its
 	// record is carried out after it returned nil. It is called after every relevant change and must be level-based: it
@@ -152,7 +160,7 @@ func (op *Operator[T]) validate() error {
 	if op.NeedsFinalizer != nil && op.Finalize == nil {
 		errs = append(errs, errors.New("field NeedsFinalizer is set without Finalize"))
 	}
-	if _, err := op.external(); err != nil {
+	if err := op.validateExternal(); err != nil {
 		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {

@@ -28,7 +28,8 @@ type Action struct {
 	// [Pass.OrphanChildren]), "hold back" (with the reason in Reason), or, for the object itself, "add the finalizer to",
 	// "remove the finalizer from" and "clean up".
 	Verb string
-	// Object is "Kind name", or "Kind namespace/name" for the object itself and for a child in another namespace.
+	// Object is "Kind namespace/name", without the namespace for a child in the namespace of the object, and for a
+	// cluster-scoped one.
 	Object string
 	// Fields are the lines of [apply.Intent.Diff].
 	Fields []string

@@ -62,7 +62,7 @@ func Ref[C client.Object, T Object](p *Pass[T], like C) (C, error) {
 	case found == nil && id.Key.Namespace == "":
 		return empty, Wait("ReferenceNotFound", "%s does not exist", id)
 	case found == nil:
-		return empty, Wait("ReferenceNotFound", "%s does not exist in namespace %s", id, id.Key.Namespace)
+		return empty, Wait("ReferenceNotFound", "%s does not exist in namespace %s", id.From(id.Key.Namespace), id.Key.Namespace)
 	}
 	live, ok := object.Copy(found).(C)
 	if !ok {

@@ -68,7 +68,10 @@ func (op *Operator[T]) definition() *desired.Definition {
 		DryRun:  func(o desired.Object) bool { return op.DryRun != nil && op.DryRun(as[T](o)) },
 		Orphan:  op.Orphan,
 	}
-	d.External, _ = op.external() // validated before
+	d.External = op.External.engine
+	if op.Connect != nil {
+		d.Connect = op.connect
+	}
 	if op.Finalize != nil {
 		d.Finalize = adapt(op.Finalize)
 	}

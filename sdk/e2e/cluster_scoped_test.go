@@ -2,13 +2,19 @@ package e2e
 
 import (
 	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/homeostat-dev/homeostat/sdk"
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
@@ -82,4 +88,70 @@ func TestClusterScopedObject(t *testing.T) {
 	k.Eventually(c, testkit.Gone())
 	k.Get(foreign)
 	k.Delete(foreign)
+}
+
+// Children of one name in two namespaces are told apart in plans, conditions and events.
+func TestNamesOfChildrenOfClusterScopedObject(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t, testkit.WithoutOracles("the test has a child rejected", "forbidden"))
+	op := &sdk.Operator[*site.Realm]{
+		Name: operatorName, AddToScheme: site.AddToScheme, Resync: -1,
+		Owns: []client.Object{&corev1.ConfigMap{}, &rbacv1.ClusterRole{}},
+		Reconcile: func(_ context.Context, p *sdk.Pass[*site.Realm]) error {
+			sdk.Apply(p, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: p.Object.Name}})
+			for _, namespace := range []string{p.Object.Name, p.Object.Spec.Text} {
+				sdk.Apply(p, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "same"}})
+			}
+			return nil
+		},
+	}
+	r := &site.Realm{ObjectMeta: metav1.ObjectMeta{Name: k.Namespace}, Spec: site.Spec{Text: "far"}}
+	old := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "old", Name: "same"}}
+	var actions []string
+	for _, a := range sdk.Dry(t.Context(), op, r, old).Actions {
+		actions = append(actions, a.String())
+	}
+	want := []string{
+		"create ClusterRole " + r.Name, "create ConfigMap " + r.Name + "/same", "create ConfigMap far/same",
+		"delete ConfigMap old/same",
+	}
+	if !slices.Equal(actions, want) {
+		t.Errorf("the actions are %q, want %q", actions, want)
+	}
+
+	far := testkit.New(t)
+	r.Spec.Text = far.Namespace
+	r.Annotations = map[string]string{sdk.DryRunAnnotation: "true"}
+	k.Start(func(mgr manager.Manager) error {
+		return op.SetupWithManager(mgr, sdk.InNamespaces(k.Namespace, far.Namespace))
+	}, failuresOf(forbidden, func(req *http.Request) bool {
+		return isApply(req, "configmaps") && strings.Contains(req.URL.Path, far.Namespace)
+	}).config(k))
+	k.Apply(r)
+	planned := "would create ClusterRole " + r.Name + "; create ConfigMap " + r.Name + "/same; create ConfigMap " +
+		far.Namespace + "/same"
+	k.Eventually(r, testkit.Match("a plan", func(r *site.Realm) bool {
+		c := conditions.Get(r, "DryRun")
+		return c != nil && c.Message == planned
+	}))
+	k.Update(r, func() { r.Annotations = nil })
+	refused := "ConfigMap " + far.Namespace + "/same is refused: the answer is no"
+	k.Eventually(r, testkit.Match("a refusal", func(r *site.Realm) bool {
+		c := conditions.Get(r, conditions.Stalled)
+		return c != nil && conditions.Get(r, conditions.Ready).Message == refused
+	}))
+	k.Wait("the event has the name", func(ctx context.Context) error {
+		events := &eventsv1.EventList{}
+		if err := k.Client.List(ctx, events); err != nil {
+			return err
+		}
+		for _, e := range events.Items {
+			if e.Regarding.Name == r.Name && e.Note == refused {
+				return nil
+			}
+		}
+		return errors.New("it does not")
+	})
+	k.Delete(r)
+	k.Eventually(r, testkit.Gone())
 }

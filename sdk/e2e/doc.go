@@ -27,6 +27,12 @@
 //	a rejection is remembered after the child's deletion         TestRejectionIsForgottenWithTheChild
 //	a replacement over quota is rejected without a remedy        TestReplacementOverQuotaIsExplained
 //	a forced deletion is forgotten before the informer has it    TestForceDeleteSendsOneRequest
+//	the failure of a read after a conflict counts as stale       TestMissingGetAfterSpecChangeIsReported
+//	... or that of a repair of a known child                     TestFailedRepairsAreReported
+//	the failure of pruning is only logged                        TestFailedPruningIsReported
+//	a clean-up that stays stale says nothing                     TestStaleCleanUpIsReported
+//	a stale child hides the rejection of another one             TestRejectionBesideStaleChild
+//	the namespace of a cluster-scoped object's child is left out TestNamesOfChildrenOfClusterScopedObject
 //	a reconcile of a stale cache is retried without backoff      TestHangingWatchBacksOff
 //	writes of children are not visible before their events       TestReadYourWritesWhenWatchesLag
 //	... nor writes of the object itself                          TestCleanUpIsNotRepeatedWhenWatchesLag

@@ -9,6 +9,7 @@ require (
 	github.com/homeostat-dev/homeostat/sdk v0.0.0
 	github.com/homeostat-dev/homeostat/sdk/cmd/homeostat v0.0.0
 	github.com/homeostat-dev/homeostat/testkit v0.0.0
+	github.com/yuin/gopher-lua v1.1.1
 	k8s.io/api v0.37.2
 	k8s.io/apiextensions-apiserver v0.37.2
 	k8s.io/apimachinery v0.37.2

@@ -1,6 +1,7 @@
 package external
 
 import (
+	"maps"
 	"sync"
 	"time"
 
@@ -22,6 +23,41 @@ type Account struct {
 	limiter *rate.Limiter // nil before the first request
 	blocked time.Time     // no request before then
 	active  int
+	others  map[string]*Account // by identifier; with the same limits
+	used    time.Time           // the last time that [Account.For] returned it
+}
+
+// accountTTL is the time after which an account that is not used is forgotten.
+const accountTTL = time.Hour
+
+// For returns the account of this identifier, which has the same limits for itself. The empty identifier is a itself.
+func (a *Account) For(id string, now time.Time) *Account {
+	if a == nil || id == "" {
+		return a
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	other := a.others[id]
+	if other == nil {
+		maps.DeleteFunc(a.others, func(_ string, o *Account) bool { return o.isForgotten(now) })
+		if a.others == nil {
+			a.others = map[string]*Account{}
+		}
+		other = &Account{PerSecond: a.PerSecond, Burst: a.Burst, MaxConcurrent: a.MaxConcurrent}
+		a.others[id] = other
+	}
+	other.used = now
+	return other
+}
+
+// isForgotten reports whether an account has not been used for so long that its limits have no effect.
+func (a *Account) isForgotten(now time.Time) bool {
+	if now.Sub(a.used) < accountTTL { // guarded by the other account's lock
+		return false
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.active == 0 && now.After(a.blocked)
 }
 
 // busyRetry is the delay of a request that waits for one of the others.

@@ -21,7 +21,8 @@ type Kind[In any] struct {
 	Name string
 	// API has the requests. Its type says how a creation happens exactly once. Required.
 	API API[In]
-	// Account limits the requests. Several kinds may share one. Nil means that there is no limit.
+	// Account limits the requests. Several kinds may share one. If sdk.Operator.Connect names accounts, these are the limits
+	// of each. Nil means that there is no limit.
 	Account *Account
 	// PollInterval is the interval between observations of a pending resource, with a jitter of 20 %. Zero means 5 s.
 	PollInterval time.Duration

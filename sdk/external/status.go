@@ -51,6 +51,9 @@ type Resource struct {
 	Name string `json:"name"`
 	// Phase of the resource.
 	Phase Phase `json:"phase"`
+	// Account of the remote API that the resource is in, if the object selects it.
+	// +optional
+	Account string `json:"account,omitempty"`
 	// ID of the resource in the remote API.
 	// +optional
 	ID string `json:"id,omitempty"`
@@ -111,6 +114,6 @@ func (r Resource) Equal(other Resource) bool {
 		r.Request != nil && other.Request != nil && r.Request.Attempt == other.Request.Attempt &&
 			r.Request.Input == other.Request.Input && r.Request.UncertainUntil.Equal(other.Request.UncertainUntil)
 	return r.Kind == other.Kind && r.Name == other.Name && r.Phase == other.Phase && r.ID == other.ID &&
-		r.Token == other.Token && r.Applied == other.Applied && r.Message == other.Message &&
+		r.Account == other.Account && r.Token == other.Token && r.Applied == other.Applied && r.Message == other.Message &&
 		maps.Equal(r.Outputs, other.Outputs) && sameRequest
 }

@@ -34,7 +34,8 @@ func New(buckets *external.Kind[Bucket]) *sdk.Operator[*Site] {
 		Name:        "cloud",
 		AddToScheme: AddToScheme,
 		Owns:        []client.Object{&corev1.ConfigMap{}},
-		External:    []external.Definition{buckets},
+		External:    sdk.ExternalKinds(buckets),
+		Connect:     connect,
 		Reconcile: func(_ context.Context, p *sdk.Pass[*Site]) error {
 			data := sdk.External(p, buckets, "data", Bucket{Size: p.Object.Spec.Size})
 			if p.Object.Spec.Logs {
@@ -52,6 +53,24 @@ func New(buckets *external.Kind[Bucket]) *sdk.Operator[*Site] {
 		},
 	}
 }
+
+// connect returns the credentials in the Secret that the spec names. A Secret that does not exist is reported by [sdk.Ref].
+func connect(_ context.Context, p *sdk.Pass[*Site], _ string) (external.Connection, error) {
+	name := p.Object.Spec.SecretName
+	if name == "" {
+		return external.Connection{}, nil
+	}
+	secret, err := sdk.Ref(p, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	if err != nil {
+		return external.Connection{}, err
+	}
+	return external.Connection{
+		Account: string(secret.Data["account"]), Version: secret.ResourceVersion, Client: Credentials(secret.Data["token"]),
+	}, nil
+}
+
+// Credentials is the token of an account.
+type Credentials string
 
 // Client is a client of the cloud.
 type Client struct{ URL string }
@@ -80,6 +99,7 @@ func (c Client) Buckets() *external.Kind[Bucket] {
 		PollInterval:   100 * time.Millisecond,
 		RequestTimeout: 2 * time.Second,
 		MaxLatency:     2 * time.Second,
+		ReadDelay:      500 * time.Millisecond,
 		Account:        &external.Account{PerSecond: 100, Burst: 100},
 	}
 }
@@ -101,6 +121,9 @@ func (c Client) send(ctx context.Context, method, path, token string, b *Bucket)
 	if token != "" {
 		req.Header.Set("Idempotency-Key", token)
 	}
+	if credentials, err := external.Client[Credentials](ctx); err == nil {
+		req.Header.Set("Authorization", "Bearer "+string(credentials))
+	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return external.State{}, errors.New("the cloud does not answer") // the text of a condition is the same each time
@@ -115,6 +138,8 @@ func (c Client) send(ctx context.Context, method, path, token string, b *Bucket)
 	case http.StatusBadRequest:
 		text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
 		return external.State{}, external.Rejected(cmp.Or(err, errors.New(string(text))))
+	case http.StatusUnauthorized:
+		return external.State{}, external.Rejected(errors.New("the cloud does not accept the token"))
 	case http.StatusNoContent:
 		return external.State{}, nil
 	case http.StatusOK, http.StatusCreated:

@@ -31,17 +31,27 @@ func TestMain(m *testing.M) {
 // quiet is the time for which something must not happen.
 const quiet = 500 * time.Millisecond
 
-// cloud is a cloud in memory.
+// cloud is a cloud in memory. Its writes take effect at once, and its reads see them after a delay.
 type cloud struct {
 	mu       sync.Mutex
-	buckets  map[string]*bucket // by ID
+	buckets  map[string]*bucket // by ID, also former ones
 	tokens   map[string]string  // IDs by token, also of former buckets
 	requests int
+	accepted string // the only accepted credentials; "" accepts all
 }
 
 type bucket struct {
-	size    int
-	pending int // observations until it is provisioned
+	size             int
+	pending          int // observations until it is provisioned
+	created, deleted time.Time
+}
+
+// readDelay is the time after which reads see a write.
+const readDelay = 300 * time.Millisecond
+
+// isVisible reports whether reads see the bucket.
+func (b *bucket) isVisible() bool {
+	return time.Since(b.created) >= readDelay && (b.deleted.IsZero() || time.Since(b.deleted) < readDelay)
 }
 
 func newCloud() *cloud {
@@ -53,6 +63,10 @@ func (c *cloud) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.requests++
+	if c.accepted != "" && req.Header.Get("Authorization") != "Bearer "+c.accepted {
+		http.Error(w, "who are you?", http.StatusUnauthorized)
+		return
+	}
 	id := strings.TrimPrefix(req.URL.Path, "/buckets/")
 	var desired Bucket
 	if req.Body != nil && req.ContentLength > 0 {
@@ -70,16 +84,17 @@ func (c *cloud) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		if id = c.tokens[token]; id == "" {
 			id = rand.Text()
 			c.tokens[token] = id
-			c.buckets[id] = &bucket{size: desired.Size, pending: 2}
+			c.buckets[id] = &bucket{size: desired.Size, pending: 2, created: time.Now()}
 		}
 	}
 	b := c.buckets[id]
 	switch {
-	case b == nil && req.Method != http.MethodPost:
+	case b == nil, req.Method == http.MethodGet && !b.isVisible(),
+		(req.Method == http.MethodPut || req.Method == http.MethodDelete) && !b.deleted.IsZero():
 		http.NotFound(w, req)
 		return
 	case req.Method == http.MethodDelete:
-		delete(c.buckets, id)
+		b.deleted = time.Now()
 		w.WriteHeader(http.StatusNoContent)
 		return
 	case req.Method == http.MethodPut:
@@ -87,7 +102,7 @@ func (c *cloud) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	case req.Method == http.MethodGet && b.pending > 0:
 		b.pending--
 	}
-	_ = json.NewEncoder(w).Encode(map[string]any{"id": id, "address": id + ".example", "pending": b != nil && b.pending > 0})
+	_ = json.NewEncoder(w).Encode(map[string]any{"id": id, "address": id + ".example", "pending": b.pending > 0})
 }
 
 // state returns the sizes of the buckets.
@@ -96,7 +111,9 @@ func (c *cloud) state() any {
 	defer c.mu.Unlock()
 	sizes := []int{}
 	for b := range maps.Values(c.buckets) {
-		sizes = append(sizes, b.size)
+		if b.deleted.IsZero() {
+			sizes = append(sizes, b.size)
+		}
 	}
 	slices.Sort(sizes)
 	return sizes
@@ -130,19 +147,55 @@ func start(k *testkit.K) (*cloud, Client) {
 	return c, client
 }
 
-// Each fault is tried at the requests of the API server and of the cloud: there is one bucket for each purpose, and none
-// after the deletion.
-func TestFaults(t *testing.T) {
-	t.Parallel()
+func newSecret(account, token string) *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "cloud"},
+		Data:       map[string][]byte{"account": []byte(account), "token": []byte(token)},
+	}
+}
+
+// newSiteWithSecret returns a site with the credentials in a Secret.
+func newSiteWithSecret(size int, logs bool) *Site {
+	site := newSite(size, logs)
+	site.Spec.SecretName = "cloud"
+	return site
+}
+
+// sweep tries faults on the operator.
+func sweep(t *testing.T, scenario chaos.Scenario, faults chaos.Faults) {
+	t.Helper()
 	operator := chaos.Each(func(k *testkit.K) testkit.Runnable {
 		c := newCloud()
 		return New(Client{k.External(c, c.state).URL}.Buckets())
 	})
-	chaos.Sweep(t, operator, chaos.Scenario{
+	chaos.Sweep(t, operator, scenario, faults)
+}
+
+// Each fault is tried at the requests of the API server and of the cloud: there is one bucket for each purpose, and none
+// after the deletion.
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	sweep(t, chaos.Scenario{
 		{Name: "create", Do: func(k *testkit.K) { k.Apply(newSite(1, true)) }},
 		{Name: "resize", Do: func(k *testkit.K) { k.Apply(newSite(2, true)) }},
 		{Name: "remove the logs", Do: func(k *testkit.K) { k.Apply(newSite(2, false)) }},
 	}, chaos.All)
+}
+
+// The same with credentials that change. A namespace that is deleted with its Secrets is no fault here: see
+// TestDeletionWithoutCredentials.
+func TestFaultsWithCredentials(t *testing.T) {
+	t.Parallel()
+	sweep(t, chaos.Scenario{
+		{Name: "create", Do: func(k *testkit.K) {
+			k.Apply(newSecret("us", "one"))
+			k.Apply(newSiteWithSecret(1, false))
+		}},
+		{Name: "rotate and resize", Do: func(k *testkit.K) {
+			k.Apply(newSecret("us", "two"))
+			k.Apply(newSiteWithSecret(2, false))
+		}},
+	}, chaos.Faults{chaos.LostResponse, chaos.External, chaos.Failover, chaos.Missed})
 }
 
 // A bucket in its desired state causes no request, also after a restart.

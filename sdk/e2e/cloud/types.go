@@ -24,6 +24,8 @@ type Spec struct {
 	Size int `json:"size"`
 	// Logs adds a bucket for logs.
 	Logs bool `json:"logs,omitempty"`
+	// SecretName is the name of the Secret with the account and the token for the cloud. Empty means those of the operator.
+	SecretName string `json:"secretName,omitempty"`
 }
 
 // Status is the observed state of a Site.

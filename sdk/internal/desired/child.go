@@ -53,6 +53,7 @@ type Child struct {
 
 	GVK            schema.GroupVersionKind
 	Key            types.NamespacedName
+	Home           string        // namespace of the parent; empty for a cluster-scoped one
 	CrossNamespace bool          // an owner reference to its parent is not possible
 	Live           client.Object // nil if it did not exist
 	Terminating    bool
@@ -84,13 +85,8 @@ func (s *Child) CreationKey(i *apply.Intent) retry.Key {
 	return retry.Key{Child: s.ID(), Digest: i.Digest(), Creation: true}
 }
 
-// String returns "Kind name", or "Kind namespace/name" for a cross-namespace child.
-func (s *Child) String() string {
-	if s.CrossNamespace && s.Key.Namespace != "" {
-		return s.GVK.Kind + " " + s.Key.String()
-	}
-	return s.ID().String()
-}
+// String returns "Kind namespace/name", without the namespace if it is that of the parent.
+func (s *Child) String() string { return s.ID().From(s.Home) }
 
 // BlockingChild returns the first child that this one waits for, or nil.
 func (s *Child) BlockingChild() *Child {

@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
-	"github.com/homeostat-dev/homeostat/sdk/external"
 	"github.com/homeostat-dev/homeostat/sdk/internal/object"
 	"github.com/homeostat-dev/homeostat/sdk/internal/observed"
 )
@@ -37,7 +36,7 @@ type Definition struct {
 	Resync          time.Duration
 	Owns            []client.Object
 	Observes        []client.Object
-	External        []external.Untyped
+	External        ExternalEngine // nil if there are no external resources
 
 	AddToScheme    func(*runtime.Scheme) error
 	Validate       func() error
@@ -48,6 +47,7 @@ type Definition struct {
 	Orphan         func(client.Object) bool // nil orphans no child by its content
 	NeedsFinalizer func(Object) bool
 	Selects        func(types.NamespacedName) bool
+	Connect        Connect // optional
 	Paused         func(Object) bool
 	DryRun         func(Object) bool
 }
@@ -88,9 +88,8 @@ func (op *Definition) IsDryRun(o Object) bool {
 
 // ExternalKinds returns the names of the kinds of external resources.
 func (op *Definition) ExternalKinds() []string {
-	names := make([]string, len(op.External))
-	for i, k := range op.External {
-		names[i] = k.Name
+	if op.External == nil {
+		return nil
 	}
-	return names
+	return op.External.Kinds()
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/homeostat-dev/homeostat/sdk/external"
 	"github.com/homeostat-dev/homeostat/sdk/internal/object"
 	"github.com/homeostat-dev/homeostat/sdk/internal/retry"
 )
@@ -33,14 +32,6 @@ func (p *Pass) Replace(o Object) {
 	}
 }
 
-// ExternalOf returns the external resources in the status of an object, or nil if its kind has none.
-func ExternalOf(o Object) *external.Resources {
-	if e, ok := o.(external.Object); ok {
-		return e.ExternalResources()
-	}
-	return nil
-}
-
 // Compute calls the operator's function. A panic in it fails this object only. Of the changes that the function made to the
 // object only those of the status are kept.
 func Compute(
@@ -48,9 +39,13 @@ func Compute(
 ) (err error) {
 	defer func() {
 		result := object.Copy(o)
-		object.SetStatus(result, p.Object)
-		if was, now := ExternalOf(o), ExternalOf(result); was != nil {
-			now.External = was.DeepCopy().External // written by the engine only
+		stored := ExternalOf(result)
+		if stored == nil {
+			object.SetStatus(result, p.Object)
+		} else { // written by the engine only
+			external := stored.External
+			object.SetStatus(result, p.Object)
+			ExternalOf(result).External = external
 		}
 		p.Replace(result)
 	}()

@@ -44,12 +44,6 @@ type Record struct {
 	IsDry              bool               // nothing is carried out
 }
 
-// ExternalResource is a desired external resource.
-type ExternalResource struct {
-	Kind, Name string
-	Input      string // JSON
-}
-
 // Event is an event about the object, to be sent after the status was stored.
 type Event struct{ Type, Reason, Message string }
 
@@ -129,6 +123,7 @@ func identify(kinds *observed.Kinds, c *Child, home string) error {
 	kinds.DefaultNamespace(c.Desired, gvk, home)
 	c.GVK = gvk
 	c.Key = client.ObjectKeyFromObject(c.Desired)
+	c.Home = home
 	c.CrossNamespace = home != "" && c.Key.Namespace != home
 	if c.CrossNamespace && c.Retain {
 		return fmt.Errorf("%s is in another namespace than its parent: Retain cannot keep it, OrphanChildren can", c)
@@ -174,12 +169,6 @@ func (r *Record) HasCrossNamespace() bool {
 		}
 	}
 	return false
-}
-
-// HasExternal reports whether the object has, or is about to have, external resources.
-func (p *Pass) HasExternal() bool {
-	stored := ExternalOf(p.Object)
-	return len(p.External) > 0 || stored != nil && len(stored.External) > 0
 }
 
 // ReadyOverride replaces the reason and message of Ready.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -15,12 +14,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/homeostat-dev/homeostat/sdk/apply"
-	"github.com/homeostat-dev/homeostat/sdk/external"
 	"github.com/homeostat-dev/homeostat/sdk/internal/desired"
 	"github.com/homeostat-dev/homeostat/sdk/internal/object"
 	"github.com/homeostat-dev/homeostat/sdk/internal/observed"
 	"github.com/homeostat-dev/homeostat/sdk/internal/reference"
-	"github.com/homeostat-dev/homeostat/sdk/internal/remote"
 	"github.com/homeostat-dev/homeostat/sdk/internal/retry"
 	"github.com/homeostat-dev/homeostat/sdk/internal/status"
 )
@@ -46,7 +43,7 @@ func (d *Planner) plan(ctx context.Context, o desired.Object, seen *observed.Sna
 		ExternalKinds: d.op.ExternalKinds(), IsDry: true,
 	}}
 	p.Namespaces = d.namespaces
-	plan := &Plan{Object: o, ObjectName: d.kinds.Primary.Kind + " " + strings.TrimPrefix(p.References.Key.String(), "/")}
+	plan := &Plan{Object: o, ObjectName: object.ID{GVK: d.kinds.Primary, Key: p.References.Key}.String()}
 	guarded := controllerutil.ContainsFinalizer(o, d.op.FinalizerName)
 	switch {
 	case d.op.PausedBy(o) != "":
@@ -66,7 +63,7 @@ func (d *Planner) plan(ctx context.Context, o desired.Object, seen *observed.Sna
 			plan.Actions = append(plan.Actions, Action{Verb: "remove the finalizer from", Object: plan.ObjectName})
 		}
 		plan.Err = d.children(ctx, p, plan)
-		plan.Actions = append(plan.Actions, externalActions(p)...)
+		plan.Actions = append(plan.Actions, d.externalActions(p)...)
 	}
 	if plan.Err == nil || retry.Classify(plan.Err) >= retry.ClassWait {
 		if err := p.RunPlanExecutedFuncs(ctx); err != nil {
@@ -91,32 +88,19 @@ func (d *Planner) cleanUp(ctx context.Context, o desired.Object, p *desired.Pass
 		}
 		plan.Err = d.planned(ctx, p, plan)
 	}
-	plan.Actions = append(plan.Actions, externalActions(p)...)
+	plan.Actions = append(plan.Actions, d.externalActions(p)...)
 }
 
 // externalActions plans the requests for external resources.
-func externalActions(p *desired.Pass) []Action {
+func (d *Planner) externalActions(p *desired.Pass) []Action {
+	if d.op.External == nil {
+		return nil
+	}
 	var actions []Action
-	var all []external.Resource
-	if stored := desired.ExternalOf(p.Object); stored != nil {
-		all = stored.External
-	}
-	name := func(kind, name string) string { return fmt.Sprintf("external %s %s", kind, name) }
-	for _, r := range slices.Backward(all) {
-		desires := func(w desired.ExternalResource) bool { return w.Kind == r.Kind && w.Name == r.Name }
-		if !slices.ContainsFunc(p.External, desires) {
-			actions = append(actions, Action{Verb: "delete", Object: name(r.Kind, r.Name)})
-		}
-	}
-	for _, want := range p.External {
-		i := slices.IndexFunc(all, func(r external.Resource) bool { return r.Kind == want.Kind && r.Name == want.Name })
-		a := Action{Verb: "create", Object: name(want.Kind, want.Name), Fields: []string{"input: " + want.Input}}
-		switch {
-		case i < 0 || all[i].ID == "" || all[i].Phase == external.Deleting:
-		case all[i].Applied == remote.Digest(want.Input):
-			continue
-		default:
-			a.Verb = "update"
+	for _, planned := range d.op.External.Plan(p) {
+		a := Action{Verb: planned.Verb, Object: "external " + planned.Kind + " " + planned.Name}
+		if planned.Input != "" {
+			a.Fields = []string{"input: " + planned.Input}
 		}
 		actions = append(actions, a)
 	}
@@ -132,7 +116,7 @@ func (d *Planner) children(ctx context.Context, p *desired.Pass, plan *Plan) (er
 			if d.op.IsOrphan(p, id.GVK, child.Object) {
 				verb = "orphan"
 			}
-			plan.Actions = append(plan.Actions, Action{Verb: verb, Object: id.String()})
+			plan.Actions = append(plan.Actions, Action{Verb: verb, Object: id.From(p.References.Key.Namespace)})
 		}
 	}
 	return err
@@ -250,7 +234,7 @@ func Describe(
 	if err := d.children(ctx, p, &plan); err != nil && retry.Classify(err) == retry.ClassPanic {
 		return "would do nothing: " + retry.Describe(err)
 	}
-	plan.Actions = append(plan.Actions, externalActions(p)...)
+	plan.Actions = append(plan.Actions, d.externalActions(p)...)
 	if len(plan.Actions) == 0 {
 		return "nothing would be done"
 	}

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -62,7 +60,12 @@ func (e *Reconciler) cleanUp(ctx context.Context, st *objectState, o desired.Obj
 		func() (bool, error) {
 			return false, cmp.Or(desired.WorstChildError(p.Plan), waitForCleanUpChildren(p.Plan))
 		},
-		func() (bool, error) { return false, e.deleteExternal(ctx, st, p) },
+		func() (bool, error) {
+			if e.op.External == nil {
+				return false, nil
+			}
+			return false, e.op.External.Delete(ctx, p, e.op.Connect, st.external)
+		},
 		func() (bool, error) {
 			if err := e.orphanChildren(ctx, p); err != nil {
 				return false, err
@@ -83,16 +86,16 @@ func (e *Reconciler) cleanUp(ctx context.Context, st *objectState, o desired.Obj
 	if out.err == nil {
 		return out, true
 	}
-	if class := retry.Classify(out.err); class != retry.ClassStale && class != retry.ClassOutdated {
+	if !isStale(out.err) {
 		e.markDeleting(p, out.err)
 		wrote, err := e.writeStatus(ctx, o, p)
 		out.wrote = out.wrote || wrote
 		if err != nil {
 			out.err = err
 		}
+		out.version = p.Object.GetResourceVersion()
 	}
 	out.requeue = p.Requeue
-	out.version = p.Object.GetResourceVersion()
 	return out, false
 }
 
@@ -174,9 +177,9 @@ func (e *Reconciler) deleteCrossNamespace(ctx context.Context, p *desired.Pass) 
 		if !child.CrossNamespace || child.Terminating || e.op.IsOrphan(p, id.GVK, child.Object) {
 			continue
 		}
-		remaining = append(remaining, fmt.Sprintf("%s %s", id.GVK.Kind, strings.TrimPrefix(id.Key.String(), "/")))
+		remaining = append(remaining, id.From(p.Object.GetNamespace()))
 		if !p.Budget.Exhausted() {
-			if _, err := e.delete(ctx, child.Object, metav1.DeletePropagationBackground); err != nil {
+			if _, err := e.delete(ctx, id, child.Object, metav1.DeletePropagationBackground); err != nil {
 				errs = append(errs, err) // such as that of an admission policy; it must not keep the other children
 				continue
 			}
@@ -191,7 +194,7 @@ func (e *Reconciler) deleteCrossNamespace(ctx context.Context, p *desired.Pass) 
 	}
 	for _, s := range p.Plan {
 		if s.CrossNamespace && s.Stored != nil && !e.op.IsOrphan(p, s.GVK, s.Stored) {
-			if _, err := e.delete(ctx, s.Stored, metav1.DeletePropagationBackground); err != nil {
+			if _, err := e.delete(ctx, s.ID(), s.Stored, metav1.DeletePropagationBackground); err != nil {
 				return false, err
 			}
 		}

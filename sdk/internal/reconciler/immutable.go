@@ -47,7 +47,7 @@ func (e *Reconciler) immutable(
 	if s.Immutable == desired.RecreateOrphan {
 		propagation = metav1.DeletePropagationOrphan
 	}
-	deleted, err := e.delete(ctx, s.Live, propagation)
+	deleted, err := e.delete(ctx, s.ID(), s.Live, propagation)
 	if err != nil {
 		return false, err
 	}

@@ -1,6 +1,7 @@
 package reconciler
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -23,6 +24,7 @@ type outcome struct {
 	requeue     time.Duration
 	version     string // resourceVersion of the object after the reconcile
 	budgetSpent bool   // it ended because the write budget was exhausted
+	alongside   error  // the failure of another child in a stale reconcile
 	executed    bool   // the plan was carried out, except for children with a transient failure
 }
 
@@ -65,12 +67,17 @@ func (e *Reconciler) carryOut(ctx context.Context, st *objectState, p *desired.P
 	var out outcome
 	out.wrote, out.err = e.execute(ctx, p)
 	out.executed = retry.Classify(out.err) == retry.ClassTransient
-	switch retry.Classify(errors.Join(out.err, desired.WorstChildError(p.Plan))) {
-	case retry.ClassStale, retry.ClassOutdated: // the status cannot be stored
-	default:
+	if !isStale(errors.Join(out.err, desired.WorstChildError(p.Plan))) { // else the status cannot be stored
 		e.applyExternal(ctx, st, p, true)
 	}
 	return out
+}
+
+// applyExternal makes the requests for external resources.
+func (e *Reconciler) applyExternal(ctx context.Context, st *objectState, p *desired.Pass, complete bool) {
+	if e.op.External != nil {
+		e.op.External.Apply(ctx, p, e.op.Connect, st.external, complete)
+	}
 }
 
 // conclude stores the status of a reconcile and prunes: completely if the plan was complete, else outside of the namespaces
@@ -81,6 +88,7 @@ func (e *Reconciler) conclude(ctx context.Context, st *objectState, o desired.Ob
 		out.err = errors.Join(p.ExternalErr, desired.WorstChildError(p.Plan)) // the first of equal ones is reported
 	}
 	if retry.Classify(out.err) == retry.ClassStale {
+		out.alongside = desired.WorstChildError(p.Plan)
 		return out // the result was computed from an outdated or partial state and is discarded
 	}
 	if complete {
@@ -89,7 +97,11 @@ func (e *Reconciler) conclude(ctx context.Context, st *objectState, o desired.Ob
 			out.err = err
 		}
 	}
-	status.Summarize(ctx, e.op, p, out.err, st.failures)
+	reported := out.err
+	if complete && reported == nil {
+		reported = st.unfinished()
+	}
+	status.Summarize(ctx, e.op, p, reported, st.failures)
 	wrote, err := e.writeStatus(ctx, o, p)
 	out.wrote = out.wrote || wrote
 	out.requeue = p.Requeue
@@ -97,18 +109,22 @@ func (e *Reconciler) conclude(ctx context.Context, st *objectState, o desired.Ob
 	if err != nil {
 		return outcome{wrote: out.wrote, err: err, version: out.version}
 	}
-	defer func() { out.budgetSpent = p.Budget.Spent }()
-	if complete || tried {
-		pruned, err := e.prune(ctx, p, tried)
-		out.wrote = out.wrote || pruned
-		if err != nil && !tried {
-			out.err = err
-		}
-	}
-	if err := e.collectPredecessors(ctx, p.References.Key, p.Snapshot.PredecessorChildren); err != nil && out.err == nil {
+	wrote, err = e.collect(ctx, p, complete, tried)
+	out.wrote = out.wrote || wrote || reported != nil && out.err == nil && err == nil // the status is to be corrected
+	out.budgetSpent = p.Budget.Spent
+	st.afterStatus = err
+	if err != nil && !tried && (complete || out.err == nil) {
 		out.err = err
 	}
 	return out
+}
+
+// collect deletes the children that are not in the plan, and those of former objects of the same name.
+func (e *Reconciler) collect(ctx context.Context, p *desired.Pass, complete, tried bool) (wrote bool, err error) {
+	if complete || tried {
+		wrote, err = e.prune(ctx, p, tried)
+	}
+	return wrote, cmp.Or(err, e.collectPredecessors(ctx, p.References.Key, p.Snapshot.PredecessorChildren))
 }
 
 func (e *Reconciler) newPass(ctx context.Context, st *objectState, o desired.Object, seen *observed.Snapshot) *desired.Pass {

@@ -66,7 +66,7 @@ func (e *Reconciler) deleteChild(
 	if force {
 		opts = append(opts, client.GracePeriodSeconds(0))
 	}
-	deleted, err := e.delete(ctx, live, metav1.DeletePropagationBackground, opts...)
+	deleted, err := e.delete(ctx, id, live, metav1.DeletePropagationBackground, opts...)
 	if err == nil && force {
 		e.cache.RecordForceDeletion(live.GetUID())
 	}
@@ -89,13 +89,13 @@ func (e *Reconciler) orphanChild(
 
 // delete deletes exactly this instance and reports whether it did. It is no error if the object does not exist.
 func (e *Reconciler) delete(
-	ctx context.Context, live client.Object, propagation metav1.DeletionPropagation, opts ...client.DeleteOption,
+	ctx context.Context, id object.ID, live client.Object, propagation metav1.DeletionPropagation, opts ...client.DeleteOption,
 ) (bool, error) {
 	uid := live.GetUID()
 	opts = append(opts, client.Preconditions{UID: &uid}, client.PropagationPolicy(propagation))
 	err := e.client.Delete(ctx, live, opts...)
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		return false, fmt.Errorf("deleting %s: %w", live.GetName(), err)
+		return false, fmt.Errorf("deleting %s: %w", id, err)
 	}
 	e.cache.RecordDeletion(uid)
 	return err == nil, nil

@@ -19,7 +19,7 @@ func (e *Reconciler) result(
 ) (again bool, _ reconcile.Result) {
 	st.idle = nil
 	class := retry.Classify(out.err)
-	if class != retry.ClassStale {
+	if !isStale(out.err) {
 		st.staleReads = staleReads{}
 	}
 	switch class {
@@ -44,14 +44,13 @@ func (e *Reconciler) result(
 	case retry.ClassOutdated:
 		st.notBefore = time.Now().Add(outdatedRetry)
 		st.version = o.GetResourceVersion()
+		st.recordStale(ctx, out.err)
 		return false, reconcile.Result{RequeueAfter: outdatedRetry}
 	case retry.ClassStale:
 		if out.wrote {
 			return true, reconcile.Result{}
 		}
-		if st.staleReads.record(time.Now()) {
-			log.FromContext(ctx).Info("The pass is refused as out of date again and again", "error", out.err.Error())
-		}
+		st.recordStale(ctx, out.err)
 		return false, reconcile.Result{RequeueAfter: staleRetry(st.staleReads.count)}
 	default:
 		st.failures++

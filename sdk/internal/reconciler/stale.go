@@ -38,6 +38,13 @@ func (s *staleReads) record(now time.Time) bool {
 	return tooLong
 }
 
+// recordStale counts a stale reconcile and logs, once, that they continue for too long.
+func (st *objectState) recordStale(ctx context.Context, err error) {
+	if st.staleReads.record(time.Now()) {
+		log.FromContext(ctx).Info("The pass is refused as out of date again and again", "error", err.Error())
+	}
+}
+
 // tooLong reports whether all reads have been stale for staleReportAfter.
 func (s *staleReads) tooLong(now time.Time) bool {
 	return s.count > 0 && now.Sub(s.since) >= staleReportAfter
@@ -58,17 +65,45 @@ func staleRetry(n int) time.Duration {
 func (e *Reconciler) reportStale(
 	ctx context.Context, st *objectState, o desired.Object, seen *observed.Snapshot, out *outcome,
 ) {
-	if retry.Classify(out.err) != retry.ClassStale || !st.staleReads.tooLong(time.Now()) || out.version != "" {
+	if !isStale(out.err) || !st.staleReads.tooLong(time.Now()) || out.version != "" {
 		return
 	}
-	p := e.newPass(ctx, st, o, seen)
-	conditions.MarkRetrying(p.Object, "Outdated",
-		"the state that the operator reads is out of date again and again: "+retry.Describe(out.err))
+	p, message := e.newPass(ctx, st, o, seen), staleMessage(out.err)
+	if out.alongside != nil {
+		message += "; " + retry.Describe(out.alongside)
+	}
+	if o.GetDeletionTimestamp().IsZero() {
+		conditions.MarkRetrying(p.Object, "Outdated", message)
+	} else {
+		e.markDeleting(p, errors.New(message))
+	}
 	wrote, err := e.writeStatus(ctx, o, p)
-	if err != nil {
+	if err != nil && !isStale(err) {
 		log.FromContext(ctx).Info("The status of a stale pass was not stored", "error", err.Error())
 	}
 	out.wrote = out.wrote || wrote
+}
+
+// isStale reports whether a reconcile ended because the state that it had read was outdated.
+func isStale(err error) bool {
+	class := retry.Classify(err)
+	return class == retry.ClassStale || class == retry.ClassOutdated
+}
+
+func staleMessage(err error) string {
+	return "the state that the operator reads is out of date again and again: " + retry.Describe(err)
+}
+
+// unfinished returns the error of the last reconcile after it had stored its status, to be reported by the next one. A stale
+// read is reported if it continues for too long.
+func (st *objectState) unfinished() error {
+	if isStale(st.afterStatus) {
+		if !st.staleReads.tooLong(time.Now()) {
+			return nil
+		}
+		return errors.New(staleMessage(st.afterStatus))
+	}
+	return st.afterStatus
 }
 
 // missing returns the error for a request about a child that answered err. Only a deleted object means that the pass was

@@ -8,7 +8,6 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/internal/desired"
 	"github.com/homeostat-dev/homeostat/sdk/internal/object"
 	"github.com/homeostat-dev/homeostat/sdk/internal/observed"
-	"github.com/homeostat-dev/homeostat/sdk/internal/remote"
 	"github.com/homeostat-dev/homeostat/sdk/internal/retry"
 )
 
@@ -24,8 +23,9 @@ type objectState struct {
 	idle             *idleState // nil if there is work to do
 	retries          retry.Tracker
 	readinessCache   desired.ReadinessCache // of children
+	afterStatus      error                  // of the last reconcile, after it had stored the status
 	previouslyFailed map[object.ID]bool     // children with a transient failure in the last reconcile
-	external         map[string]*remote.Memory
+	external         desired.ExternalMemory
 }
 
 func (e *Reconciler) objectState(key types.NamespacedName, o desired.Object) *objectState {
@@ -35,7 +35,7 @@ func (e *Reconciler) objectState(key types.NamespacedName, o desired.Object) *ob
 	if !ok || st.uid != o.GetUID() {
 		st = &objectState{
 			uid: o.GetUID(), retries: retry.Tracker{}, readinessCache: desired.ReadinessCache{},
-			previouslyFailed: map[object.ID]bool{},
+			previouslyFailed: map[object.ID]bool{}, external: desired.ExternalMemory{},
 		}
 		e.states[key] = st
 	}

@@ -77,6 +77,14 @@ func (t Target) String() string {
 	return "kind " + t.GVK.Kind
 }
 
+// seenFrom is [Target.String] for an object in this namespace.
+func (t Target) seenFrom(namespace string) string {
+	if t.Key.Name != "" {
+		return t.From(namespace)
+	}
+	return t.String()
+}
+
 // SelectFrom returns the objects that the target selects, in the form of like.
 func (t Target) SelectFrom(all map[object.ID]client.Object, like client.Object) ([]client.Object, error) {
 	selector, err := labels.Parse(t.Labels)

@@ -97,7 +97,7 @@ func (r *Watches) Get(user types.NamespacedName, t Target, like client.Object) (
 	case !ref.synced() && retry.IsUnknownKind(ref.err):
 		return nil, retry.KindNotInstalled(t.GVK, retry.NotInstalled)
 	case !ref.synced() && ref.err != nil:
-		return nil, fmt.Errorf("reading %s: %w", t, ref.err)
+		return nil, fmt.Errorf("reading %s: %w", t.seenFrom(user.Namespace), ref.err)
 	case !ref.synced():
 		return nil, retry.ErrNotSynced
 	}

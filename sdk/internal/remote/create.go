@@ -13,7 +13,9 @@ import (
 
 // begin stores the intent to create the resource. A selected name must be free before: what has it is another resource.
 func (c *call) begin() Step {
-	c.Resource = external.Resource{Kind: c.Untyped.Name, Name: c.want.Name, Phase: external.Creating, Token: random()}
+	c.Resource = external.Resource{
+		Kind: c.Untyped.Name, Name: c.want.Name, Phase: external.Creating, Token: random(), Account: c.Connection.Account,
+	}
 	if c.isRejected(c.want.Input) {
 		return Step{Err: c.m.rejected.err}
 	}

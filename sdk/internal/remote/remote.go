@@ -38,6 +38,7 @@ const (
 	ReasonConflict       = "ExternalConflict"
 	ReasonImmutable      = "ExternalImmutable"
 	ReasonOutcomeUnknown = "ExternalOutcomeUnknown"
+	ReasonAccountChanged = "ExternalAccountChanged"
 	ReasonUnknownKind    = "ExternalKindUnknown"
 )
 
@@ -51,6 +52,8 @@ const NoResource = "none"
 // Engine makes the requests of one kind.
 type Engine struct {
 	external.Untyped
+	Connection external.Connection
+
 	Now  func() time.Time
 	Rand func() float64 // in [0,1), for the jitter
 }
@@ -63,12 +66,16 @@ type Memory struct {
 	failures  int       // consecutive
 	notBefore time.Time // no request before then
 	observeAt time.Time // no observation of a pending resource, or of one in its desired state, before then
+	version   string    // of the credentials
 	deleted   bool      // the API has accepted a deletion
-	rejected  struct {  // the last rejected input
-		digest string
-		err    error
-		until  time.Time
-	}
+	rejected  rejection
+}
+
+// rejection is the last rejected input.
+type rejection struct {
+	digest string
+	err    error
+	until  time.Time
 }
 
 // Want is the desired state of a resource.
@@ -93,6 +100,9 @@ type Step struct {
 // Apply brings a resource closer to its desired state. r is its entry in the status, or nil.
 func (e *Engine) Apply(ctx context.Context, r *external.Resource, want Want, m *Memory) Step {
 	c := e.newCall(ctx, r, want, m)
+	if err := c.checkAccount(); err != nil {
+		return c.failed(err)
+	}
 	switch {
 	case r == nil:
 		return c.begin()
@@ -109,6 +119,9 @@ func (e *Engine) Apply(ctx context.Context, r *external.Resource, want Want, m *
 // Delete deletes a resource that is not desired.
 func (e *Engine) Delete(ctx context.Context, r *external.Resource, answer string, m *Memory) Step {
 	c := e.newCall(ctx, r, Want{Name: r.Name, Answer: answer}, m)
+	if err := c.checkAccount(); err != nil {
+		return c.failed(err)
+	}
 	if r.Phase == external.Deleting {
 		return c.delete()
 	}
@@ -129,11 +142,36 @@ type call struct {
 }
 
 func (e *Engine) newCall(ctx context.Context, r *external.Resource, want Want, m *Memory) *call {
+	if e.Connection.Client != nil {
+		ctx = external.WithClient(ctx, e.Connection.Client)
+	}
 	c := &call{Engine: e, ctx: ctx, want: want, m: m, now: e.Now()}
 	if r != nil {
 		r.DeepCopyInto(&c.Resource)
 	}
+	if m.version != e.Connection.Version { // the failures were those of other credentials
+		m.version = e.Connection.Version
+		m.failures = 0
+		m.notBefore = time.Time{}
+		m.rejected = rejection{}
+	}
 	return c
+}
+
+// checkAccount returns an error if the resource is, or may be, in another account than the one of the connection. IDs and
+// tokens have no meaning there.
+func (c *call) checkAccount() error {
+	used := c.Resource.Account
+	if used == c.Connection.Account {
+		return nil
+	}
+	if c.ID == "" && !c.isUnresolved() {
+		c.Resource.Account = c.Connection.Account
+		return nil
+	}
+	return retry.Invalid(ReasonAccountChanged,
+		"%s: it is in account %q, and cannot be moved to %q: restore the account, or use a new name for the resource", c, used,
+		c.Connection.Account)
 }
 
 // String names the resource for messages.
@@ -191,12 +229,13 @@ func (c *call) ask(f func(context.Context) error) (err error) {
 	if wait := c.m.notBefore.Sub(c.now); wait > 0 {
 		return &deferredError{wait}
 	}
-	if wait := c.Account.Acquire(c.now); wait > 0 {
+	account := c.Untyped.Account.For(c.Connection.Account, c.now)
+	if wait := account.Acquire(c.now); wait > 0 {
 		return &deferredError{wait}
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, c.RequestTimeout)
 	defer cancel()
-	defer func() { c.Account.Release(c.Now(), err) }() // also after a panic of the function
+	defer func() { account.Release(c.Now(), err) }() // also after a panic of the function
 	return f(ctx)
 }
 

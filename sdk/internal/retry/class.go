@@ -32,6 +32,8 @@ func Classify(err error) Class {
 		return ClassNone
 	case p != nil:
 		return p.Class
+	case apierrors.IsForbidden(err): // no newer state ends it
+		return ClassTransient
 	case errors.Is(err, ErrOutdated):
 		return ClassOutdated
 	case errors.Is(err, apply.ErrStale), errors.Is(err, ErrNotSynced), apierrors.IsConflict(err):

@@ -33,6 +33,7 @@ func TestErrorTable(t *testing.T) {
 		"stale":                  {fmt.Errorf("applying: %w", apply.ErrStale), ClassStale},
 		"conflict of a child":    {conflict, ClassStale},
 		"conflict of the object": {MarkOutdated(conflict), ClassOutdated},
+		"forbidden, when stale":  {errors.Join(apply.ErrStale, apierrors.NewForbidden(things, "a", nil)), ClassTransient},
 		"not synced":             {ErrNotSynced, ClassStale},
 		"server error":           {apierrors.NewInternalError(errors.New("etcd")), ClassTransient},
 		"anything else":          {errors.New("the registry is down"), ClassTransient},

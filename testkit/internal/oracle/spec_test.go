@@ -36,8 +36,9 @@ func TestSpecWrites(t *testing.T) {
 		}
 		request := recorder.Request{Verb: "create", Group: "example.com", Resource: "sites", Name: "a", Code: 201}
 		user := intercept.Call{Request: request, UID: "u", Version: "1", Generation: 1, Reached: true}
-		ours := user
-		ours.Verb, ours.Code, ours.Version, ours.Generation = "update", 200, "2", 2
+		request.Verb = "update"
+		request.Code = 200
+		ours := intercept.Call{Request: request, UID: "u", Version: "2", Generation: 2, Reached: true}
 		found := oracle.SpecWrites([]intercept.Call{ours}, []intercept.Call{user},
 			[]history.Change{object("1", 1, map[string]any{"image": "a"}), object("2", 2, test.spec)},
 			map[intercept.GroupResource]bool{{Group: "example.com", Resource: "sites"}: true})

@@ -37,7 +37,7 @@ type MyAppStatus struct {
 	// Volume is the observed state of the volume.
 	// +optional
 	Volume *VolumeStatus `json:"volume,omitempty"`
-	// URL is the address of the app outside of the cluster: that of the Ingress, or of a LoadBalancer. It is empty without either.
+	// URL is the address of the app outside of the cluster: that of the Ingress or of the load balancer.
 	// +optional
 	URL string `json:"url,omitempty"`
 	// Resources lists the children.
