@@ -44,7 +44,8 @@ func TestPlans(t *testing.T) {
 				{Verb: "update", Kind: cm, Object: "a", Number: 2, Step: 1, Writes: true},
 			},
 			Children: [][]baseline.Child{{
-				{Name: "configmaps/a", Kind: cm, ManagedParts: []string{"data.x", "data.y"}}, {Name: "jobs.batch/j", Kind: job},
+				{Name: "configmaps/a", Kind: cm, ManagedParts: []string{"data.x", "data.y"}},
+				{Name: "jobs.batch/j", Kind: job},
 				{Name: "configmaps/a-5f8d9", Kind: cm},
 			}},
 		},

@@ -45,7 +45,8 @@ func TestCalls(t *testing.T) {
 		"Forbidden": {"a missing permission", intercept.Call{Request: create, Reached: true}, 403, []string{oracle.Forbidden}},
 		"ForbiddenProbe": {
 			"any response answers it",
-			intercept.Call{Request: recorder.Request{Verb: "head"}, Reached: true}, 403, nil,
+			intercept.Call{Request: recorder.Request{Verb: "head"}, Reached: true},
+			403, nil,
 		},
 		"NamespaceGone": {
 			"the namespace is terminating",

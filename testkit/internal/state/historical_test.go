@@ -60,11 +60,13 @@ func TestWithoutHistory(t *testing.T) {
 		"an old revision": {objects("configmaps/a-5f8d9"), objects("configmaps/a-5f8d9", "configmaps/a-77b4c"), ""},
 		"a numbered record": {
 			state.State{"requests.example.com/a-1": fields{"metadata": fields{"annotations": fields{"a/revision": "1"}}}},
-			state.State{"requests.example.com/a-3": fields{"metadata": fields{"annotations": fields{"a/revision": "3"}}}}, "",
+			state.State{"requests.example.com/a-3": fields{"metadata": fields{"annotations": fields{"a/revision": "3"}}}},
+			"",
 		},
 		"another number and content": {
 			state.State{"requests.example.com/a-1": fields{"spec": fields{"host": "a"}}},
-			state.State{"requests.example.com/a-3": fields{"spec": fields{"host": "b"}}}, "has another spec.host",
+			state.State{"requests.example.com/a-3": fields{"spec": fields{"host": "b"}}},
+			"has another spec.host",
 		},
 		"another revision": {objects("configmaps/a-v1"), objects("configmaps/a-v3"), ""},
 	} {

@@ -3,6 +3,7 @@ package scaffold
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,25 +30,7 @@ func TestUseCheckout(t *testing.T) {
 	if err := useCheckout(dir, homeostat); err != nil {
 		t.Fatal(err)
 	}
-	ignored := strings.Split(string(files[".gitignore"]), "\n")
-	err = filepath.WalkDir(dir, func(file string, entry os.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		data, err := os.ReadFile(file)
-		name := strings.TrimPrefix(file, dir)
-		isIgnored := false
-		for _, line := range ignored {
-			isIgnored = isIgnored || line == name
-		}
-		if has := strings.Contains(string(data), homeostat); has != isIgnored {
-			t.Errorf("%s names the checkout: %t, and git ignores it: %t", name, has, isIgnored)
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	checkIgnored(t, dir, homeostat, strings.Split(string(files[".gitignore"]), "\n"))
 	if text := string(files["Makefile"]); !strings.Contains(text, ",0123abcd,sdk/$(HOMEOSTAT_VERSION))") {
 		t.Error("the Makefile does not fetch the commit of the checkout")
 	}
@@ -63,6 +46,26 @@ func TestUseCheckout(t *testing.T) {
 		if want := homeostat + "/" + replacedModules[i]; r.New.Path != want || r.Old.Path != modulePrefix+replacedModules[i] {
 			t.Errorf("go.work replaces %s by %s, want %s", r.Old.Path, r.New.Path, want)
 		}
+	}
+}
+
+// checkIgnored checks that git ignores the files that name the checkout, and no others.
+func checkIgnored(t *testing.T, dir, homeostat string, ignored []string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(file string, entry os.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(file)
+		name := strings.TrimPrefix(file, dir)
+		isIgnored := slices.Contains(ignored, name)
+		if has := strings.Contains(string(data), homeostat); has != isIgnored {
+			t.Errorf("%s names the checkout: %t, and git ignores it: %t", name, has, isIgnored)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

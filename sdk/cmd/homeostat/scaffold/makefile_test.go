@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// outsideProject writes an operator outside of a checkout, as a colleague has it after a clone, and a repository of Homeostat
-// with its modules. The operator is built with the commit of the repository.
+// outsideProject writes an operator outside of a checkout, as a colleague has it after a clone, and a repository of
+// Homeostat with its modules. The operator is built with the commit of the repository.
 func outsideProject(t *testing.T) (dir, repository, commit string) {
 	t.Helper()
 	repository, dir = t.TempDir(), t.TempDir()
@@ -36,8 +36,8 @@ func outsideProject(t *testing.T) (dir, repository, commit string) {
 	}
 	if err := writeFiles(dir, map[string][]byte{
 		"Makefile": written["Makefile"],
-		"go.mod": []byte("module a.example.com/shop\n\ngo 1.26.0\n\nrequire (\n\t" + modulePrefix + "sdk v0.0.0\n)\n"),
-		"a.go":   []byte("package shop\n\nimport _ \"" + modulePrefix + "sdk\"\n"),
+		"go.mod":   []byte("module a.example.com/shop\n\ngo 1.26.0\n\nrequire (\n\t" + modulePrefix + "sdk v0.0.0\n)\n"),
+		"a.go":     []byte("package shop\n\nimport _ \"" + modulePrefix + "sdk\"\n"),
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func TestMakeHelp(t *testing.T) {
 	t.Parallel()
 	dir, _, _ := outsideProject(t)
 	out := mustRun(t, dir, "make")
-	for _, target := range strings.Fields("up down build test test-short generate fmt tidy clean verify lint crd-check " +
+	for target := range strings.FieldsSeq("up down build test test-short generate fmt tidy clean verify lint crd-check " +
 		"image chart bundle catalog docker-build deploy undeploy undeploy-all help") {
 		if !strings.Contains("\n  "+out, "\n  "+target+" ") {
 			t.Errorf("make help does not list %s:\n%s", target, out)

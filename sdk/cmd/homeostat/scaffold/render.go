@@ -97,7 +97,8 @@ func (op *operator) identifiers() (map[string]bool, error) {
 // fileName returns the name of the file for a template.
 func (op *operator) fileName(name string) string {
 	name = strings.TrimSuffix(name, ".tmpl")
-	names := strings.NewReplacer("PACKAGE", op.Package, "VERSION", op.Version, "GROUP", op.Group, "PLURAL", op.Plural, "NAME", op.Name)
+	names := strings.NewReplacer(
+		"PACKAGE", op.Package, "VERSION", op.Version, "GROUP", op.Group, "PLURAL", op.Plural, "NAME", op.Name)
 	return names.Replace(name)
 }
 
