@@ -83,7 +83,7 @@ func (op *Operator[T]) connect(ctx context.Context, p *desired.Pass, kind string
 	}, kind)
 	p.References.Used = record.References.Used
 	if len(record.Plan)+len(record.External) > 0 {
-		record.Fail(errors.New("Connect applies children or external resources: it may only read"))
+		record.Fail(errors.New("function Connect applies children or external resources: it may only read"))
 	}
 	if record.Err != nil {
 		return connection, retry.NewPanicError(record.Err)

@@ -20,11 +20,7 @@ func TestTroubleshootingHasEveryReason(t *testing.T) {
 		t.Fatal(err)
 	}
 	found := 0
-	check := func(path string) {
-		source, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+	for path, source := range sources(t) {
 		for _, m := range reasonPattern.FindAllSubmatch(source, -1) {
 			found++
 			switch reason := string(m[1]); {
@@ -34,21 +30,28 @@ func TestTroubleshootingHasEveryReason(t *testing.T) {
 			}
 		}
 	}
-	err = filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+	if found < 20 {
+		t.Errorf("only %d reasons were found", found)
+	}
+}
+
+// sources returns the Go files of this package and of those below internal, by path, without tests.
+func sources(t *testing.T) map[string][]byte {
+	t.Helper()
+	all := map[string][]byte{}
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
 		case d.IsDir() && path != "." && path != "internal" && !strings.HasPrefix(path, "internal/"):
 			return filepath.SkipDir
 		case strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go"):
-			check(path)
+			all[path], err = os.ReadFile(path)
 		}
-		return nil
+		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if found < 20 {
-		t.Errorf("only %d reasons were found", found)
-	}
+	return all
 }

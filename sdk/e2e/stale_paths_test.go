@@ -25,7 +25,7 @@ func failuresOf(status metav1.Status, selected func(*http.Request) bool) *faults
 		if selected(req) {
 			return response(req, status), nil
 		}
-		return nil, nil //nolint:nilnil // no response: the request goes to the server
+		return nil, nil // no response: the request goes to the server
 	}}
 }
 

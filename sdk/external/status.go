@@ -110,10 +110,14 @@ type State struct {
 
 // Equal reports whether two resources have the same content.
 func (r Resource) Equal(other Resource) bool {
-	sameRequest := r.Request == nil && other.Request == nil ||
-		r.Request != nil && other.Request != nil && r.Request.Attempt == other.Request.Attempt &&
-			r.Request.Input == other.Request.Input && r.Request.UncertainUntil.Equal(other.Request.UncertainUntil)
 	return r.Kind == other.Kind && r.Name == other.Name && r.Phase == other.Phase && r.ID == other.ID &&
 		r.Account == other.Account && r.Token == other.Token && r.Applied == other.Applied && r.Message == other.Message &&
-		maps.Equal(r.Outputs, other.Outputs) && sameRequest
+		maps.Equal(r.Outputs, other.Outputs) && r.Request.equal(other.Request)
+}
+
+func (r *Request) equal(other *Request) bool {
+	if r == nil || other == nil {
+		return r == other
+	}
+	return r.Attempt == other.Attempt && r.Input == other.Input && r.UncertainUntil.Equal(other.UncertainUntil)
 }

@@ -129,6 +129,11 @@ func (c Client) send(ctx context.Context, method, path, token string, b *Bucket)
 		return external.State{}, errors.New("the cloud does not answer") // the text of a condition is the same each time
 	}
 	defer func() { _ = resp.Body.Close() }()
+	return state(resp)
+}
+
+// state returns the resource or the error of a response.
+func state(resp *http.Response) (external.State, error) {
 	switch resp.StatusCode {
 	case http.StatusNotFound:
 		return external.State{}, external.ErrNotFound

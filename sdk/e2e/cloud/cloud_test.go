@@ -67,25 +67,14 @@ func (c *cloud) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		http.Error(w, "who are you?", http.StatusUnauthorized)
 		return
 	}
-	id := strings.TrimPrefix(req.URL.Path, "/buckets/")
-	var desired Bucket
-	if req.Body != nil && req.ContentLength > 0 {
-		if err := json.NewDecoder(req.Body).Decode(&desired); err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
-	}
-	if desired.Size > 100 {
-		http.Error(w, "a bucket has at most 100", http.StatusBadRequest)
+	desired, err := desiredBucket(req)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
+	id := strings.TrimPrefix(req.URL.Path, "/buckets/")
 	if req.Method == http.MethodPost {
-		token := req.Header.Get("Idempotency-Key")
-		if id = c.tokens[token]; id == "" {
-			id = rand.Text()
-			c.tokens[token] = id
-			c.buckets[id] = &bucket{size: desired.Size, pending: 2, created: time.Now()}
-		}
+		id = c.create(req.Header.Get("Idempotency-Key"), desired)
 	}
 	b := c.buckets[id]
 	switch {
@@ -103,6 +92,27 @@ func (c *cloud) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		b.pending--
 	}
 	_ = json.NewEncoder(w).Encode(map[string]any{"id": id, "address": id + ".example", "pending": b.pending > 0})
+}
+
+// desiredBucket returns the body of a request, if it has one.
+func desiredBucket(req *http.Request) (desired Bucket, err error) {
+	if req.Body != nil && req.ContentLength > 0 {
+		err = json.NewDecoder(req.Body).Decode(&desired)
+	}
+	if err == nil && desired.Size > 100 {
+		err = errors.New("a bucket has at most 100")
+	}
+	return desired, err
+}
+
+// create returns the ID of the bucket that was created with a token, and creates it if there is none.
+func (c *cloud) create(token string, desired Bucket) (id string) {
+	if id = c.tokens[token]; id == "" {
+		id = rand.Text()
+		c.tokens[token] = id
+		c.buckets[id] = &bucket{size: desired.Size, pending: 2, created: time.Now()}
+	}
+	return id
 }
 
 // state returns the sizes of the buckets.

@@ -109,7 +109,14 @@ func (e *Reconciler) conclude(ctx context.Context, st *objectState, o desired.Ob
 	if err != nil {
 		return outcome{wrote: out.wrote, err: err, version: out.version}
 	}
-	wrote, err = e.collect(ctx, p, complete, tried)
+	return e.finish(ctx, st, p, out, complete, tried, reported)
+}
+
+// finish prunes after the status was stored with the reported error.
+func (e *Reconciler) finish(
+	ctx context.Context, st *objectState, p *desired.Pass, out outcome, complete, tried bool, reported error,
+) outcome {
+	wrote, err := e.collect(ctx, p, complete, tried)
 	out.wrote = out.wrote || wrote || reported != nil && out.err == nil && err == nil // the status is to be corrected
 	out.budgetSpent = p.Budget.Spent
 	st.afterStatus = err
