@@ -48,8 +48,9 @@ type Operator[T sdk.Object] struct {
 	// [DefaultPath]. Optional.
 	Default func(ctx context.Context, object T) error
 
-	// Conversion converts objects between API versions, as the ConversionReview protocol describes. Its path is
-	// [ConversionPath]. One handler serves all kinds of a program. Optional.
+	// Conversion converts objects of the kind between API versions, as the ConversionReview protocol describes; see package
+	// conversion. Its path is [ConversionPath]. In an existing manager, one operator alone may have a Conversion, which then
+	// must convert the kinds of all. Optional.
 	Conversion http.Handler
 }
 

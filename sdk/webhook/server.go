@@ -46,9 +46,9 @@ type uses struct {
 type running struct {
 	webhook.Server
 
-	mgr        manager.Manager
-	authority  *authority.Authority // nil with files
-	conversion http.Handler
+	mgr         manager.Manager
+	authority   *authority.Authority // nil with files
+	conversions conversions
 }
 
 // setup adds the server to the manager, once, and returns the function that registers a handler.
@@ -69,13 +69,15 @@ func (s *server) setup(mgr manager.Manager, u uses) (register func(path string, 
 		return nil, err
 	}
 	return func(path string, hook http.Handler) {
-		if path == ConversionPath {
-			if r.conversion != nil {
-				return
-			}
-			r.conversion = hook
+		switch {
+		case path != ConversionPath:
+			r.Register(path, hook)
+		case len(r.conversions) == 0:
+			r.Register(path, r.conversions)
+			fallthrough
+		default:
+			r.conversions[u.kind] = hook
 		}
-		r.Register(path, hook)
 	}, nil
 }
 
@@ -90,7 +92,7 @@ func (s *server) start(mgr manager.Manager) error {
 		return fmt.Errorf("--%s: %w", addressFlag, err)
 	}
 	options := webhook.Options{Host: host, Port: number, CertDir: s.certDir}
-	r := &running{mgr: mgr}
+	r := &running{mgr: mgr, conversions: conversions{}}
 	log := mgr.GetLogger().WithName("webhook")
 	if s.certDir != "" {
 		log.Info("Webhooks use the certificate in a folder", "folder", s.certDir)

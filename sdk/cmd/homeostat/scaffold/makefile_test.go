@@ -57,7 +57,7 @@ func runIn(t *testing.T, dir, name string, args ...string) (string, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), name, args...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOWORK=", "GOFLAGS=", "MAKEFLAGS=", "MAKEOVERRIDES=", "GOPROXY=off")
+	cmd.Env = append(os.Environ(), "GOWORK=", "GOFLAGS=", "MAKEFLAGS=", "MAKEOVERRIDES=", "MAKELEVEL=0", "GOPROXY=off")
 	out, err := cmd.CombinedOutput()
 	return strings.TrimSpace(string(out)), err
 }
