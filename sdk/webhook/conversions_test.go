@@ -37,7 +37,8 @@ func TestConversions(t *testing.T) {
 		"another group": {review("v1", "Team"), 404, "no operator of this program converts Team\n"},
 	} {
 		w := httptest.NewRecorder()
-		c.ServeHTTP(w, httptest.NewRequest(http.MethodPost, ConversionPath, strings.NewReader(test.body)))
+		req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, ConversionPath, strings.NewReader(test.body))
+		c.ServeHTTP(w, req)
 		if got := w.Body.String(); w.Code != test.code || got != test.want {
 			t.Errorf("%s: %d %q, want %d %q", name, w.Code, got, test.code, test.want)
 		}
