@@ -8,18 +8,18 @@ import (
 
 // CopyratorRule keeps copies of ConfigMaps or Secrets in other namespaces.
 //
-// Its fields are at the top level and not in a spec, for compatibility with the first Copyrator.
+// Its fields are at the top, as those of the first Copyrator were.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=copyrators,singular=copyrator,shortName=copyr
-// +kubebuilder:printcolumn:name=Type,type=string,JSONPath=`.ruleType`,description="The kind of the copied objects."
-// +kubebuilder:printcolumn:name=Sources,type=integer,JSONPath=`.status.matchedSources`,description="The number of objects that are copied."
-// +kubebuilder:printcolumn:name=Namespaces,type=integer,JSONPath=`.status.targetNamespaces`,description="The number of target namespaces."
-// +kubebuilder:printcolumn:name=Synced,type=integer,JSONPath=`.status.synced`,description="The number of copies that are up to date."
-// +kubebuilder:printcolumn:name=Desired,type=integer,JSONPath=`.status.desired`,description="The number of desired copies."
-// +kubebuilder:printcolumn:name=Conflicts,type=integer,JSONPath=`.status.conflicts`,description="The number of copies and sources that conflict with another object or rule."
-// +kubebuilder:printcolumn:name=Ready,type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether all copies are up to date."
+// +kubebuilder:printcolumn:name=Type,type=string,JSONPath=`.ruleType`,description="What is copied."
+// +kubebuilder:printcolumn:name=Sources,type=integer,JSONPath=`.status.matchedSources`,description="How many objects are copied."
+// +kubebuilder:printcolumn:name=Namespaces,type=integer,JSONPath=`.status.targetNamespaces`,description="To how many namespaces."
+// +kubebuilder:printcolumn:name=Synced,type=integer,JSONPath=`.status.synced`,description="How many copies are as they should be."
+// +kubebuilder:printcolumn:name=Desired,type=integer,JSONPath=`.status.desired`,description="How many there should be."
+// +kubebuilder:printcolumn:name=Conflicts,type=integer,JSONPath=`.status.conflicts`,description="How many copies and sources conflict with another object or rule."
+// +kubebuilder:printcolumn:name=Ready,type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether all is as the rule says."
 // +kubebuilder:printcolumn:name=Age,type=date,JSONPath=`.metadata.creationTimestamp`
 // +operator-sdk:csv:customresourcedefinitions:displayName="Copyrator Rule",resources={{ConfigMap,v1,""},{Secret,v1,""}}
 type CopyratorRule struct {
@@ -28,7 +28,7 @@ type CopyratorRule struct {
 
 	Rule `json:",inline"`
 
-	// Status is the observed state. Only the operator writes it.
+	// Status says what came of the rule. Only the operator writes it.
 	// +optional
 	Status CopyratorRuleStatus `json:"status,omitempty,omitzero"`
 }

@@ -2,31 +2,31 @@ package v1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// Rule is the specification of a CopyratorRule.
+// Rule is what users write.
 type Rule struct {
-	// RuleType is the kind of the copied objects: configmap or secret. It is immutable.
+	// RuleType says what is copied: configmap or secret. It cannot be changed.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="ruleType cannot be changed: delete this rule and make another one"
 	RuleType RuleType `json:"ruleType"`
 
-	// Selector selects the objects to copy in the source namespaces. It is a map of labels, such as {copyrator: "true"}, or a
-	// string with a label selector, such as "copyrator=true,team in (a, b)". An empty selector is invalid, because it would
-	// copy every object. The maximum is 32 labels or 4096 characters.
+	// Selector says which objects of the source namespaces are copied: those with all of these labels. It is a map, such as
+	// {copyrator: "true"}, or a text with a label selector, such as "copyrator=true,team in (a, b)". It must select
+	// something: an empty one would copy everything. It has at most 32 labels or 4096 characters.
 	// +required
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
 	Selector Selector `json:"selector"`
 
-	// SourceNamespace is the source namespace: one name, or a list of at most 64 names. The default, if namespaces is empty
-	// too, is the namespace of the rule. A rule outside of the operator's namespace may read another namespace only if that
-	// namespace has the annotation copyrator.flant.com/allow-from with the rule's namespace in its value, or if the source
-	// object has that annotation and the label copyrator.flant.com/shared.
+	// SourceNamespace is where the sources are: the name of a namespace, or a list of names. Without it and without namespaces,
+	// it is the namespace of the rule. To read another one, the rule has to be in the operator's namespace, or the source
+	// namespace must have the annotation copyrator.flant.com/allow-from with the rule's namespace in it, or the source must
+	// have that annotation and the label copyrator.flant.com/shared. A list has at most 64 names.
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
 	SourceNamespace Names `json:"namespace,omitempty,omitzero"`
 
-	// Namespaces lists further source namespaces.
+	// Namespaces are more source namespaces.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
@@ -34,12 +34,12 @@ type Rule struct {
 	// +kubebuilder:validation:items:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	Namespaces []string `json:"namespaces,omitempty"`
 
-	// TargetNamespaces lists the names of the target namespaces. In a name, * matches any number of characters, and ? matches
-	// one. The default, if targetNamespaceSelector is not set either, is all namespaces. These namespaces never get a copy:
-	// kube-*, those of the operator's flag --exclude-namespaces, a terminating namespace, a namespace with the annotation
-	// copyrator.flant.com/deny (unless its value is "false"), and the namespace of the source. A rule outside of the operator's
-	// namespace copies only to its own namespace and to namespaces with the annotation copyrator.flant.com/accept-from that has
-	// the rule's namespace in its value.
+	// TargetNamespaces are where copies are kept: names in which * stands for any number of characters and ? for one.
+	// Without it and without targetNamespaceSelector, copies are kept in all namespaces. In any case, none are kept in kube-*
+	// and the namespaces that the operator's --exclude-namespaces names, in a namespace that is being deleted, in one with the
+	// annotation copyrator.flant.com/deny (unless it is "false"), nor in the one that a source is in. A rule outside of the
+	// operator's namespace keeps copies only in its own namespace and in those whose annotation
+	// copyrator.flant.com/accept-from has the rule's namespace in it.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
@@ -47,12 +47,11 @@ type Rule struct {
 	// +kubebuilder:validation:items:Pattern=`^[-a-z0-9*?]+$`
 	TargetNamespaces []string `json:"targetNamespaces,omitempty"`
 
-	// TargetNamespaceSelector selects the target namespaces by their labels, with at most 32 labels and 32 expressions. A
-	// target namespace must match both this selector and targetNamespaces.
+	// TargetNamespaceSelector limits the namespaces to those with these labels, at most 32, and expressions, at most 32.
 	// +optional
 	TargetNamespaceSelector *metav1.LabelSelector `json:"targetNamespaceSelector,omitempty"`
 
-	// ExcludeNamespaces lists namespaces that never get a copy, with * and ? as in targetNamespaces.
+	// ExcludeNamespaces are those that get no copy in any case, with * and ? as in targetNamespaces.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
@@ -60,51 +59,52 @@ type Rule struct {
 	// +kubebuilder:validation:items:Pattern=`^[-a-z0-9*?]+$`
 	ExcludeNamespaces []string `json:"excludeNamespaces,omitempty"`
 
-	// ConflictPolicy applies to an existing object that has the name of a copy and is not a copy of this rule. Skip does not
-	// change it and reports a conflict. Adopt takes it over if its content is that of the copy. Overwrite takes it over and
-	// replaces its content. An object that has a controller or is a copy of another rule is never taken over. An object that
-	// was taken over is not deleted with the rule: it remains with the content of the copy, without the labels and annotations
-	// of a copy. Rules outside of the operator's namespace can use Skip only.
+	// ConflictPolicy says what to do about an object of a copy's name that is not a copy of this rule. Skip leaves it alone
+	// and reports it. Adopt takes it over if it says the same already. Overwrite takes it over and makes it a copy. What has a
+	// controller, or is another rule's copy, is left alone in any case. What was taken over is not deleted with the rule: it
+	// stays, without the marks of a copy, and with the content of the copy. Only rules in the operator's namespace may say
+	// other than Skip.
 	// +optional
 	// +kubebuilder:default=Skip
 	ConflictPolicy ConflictPolicy `json:"conflictPolicy,omitempty"`
 
-	// OrphanPolicy applies to a copy whose rule or source is deleted, or whose namespace is no longer a target. Delete deletes
-	// the copy. Keep leaves it in its namespace.
+	// OrphanPolicy says what becomes of a copy when the rule, its source or its place among the targets goes. Delete deletes
+	// it, Keep leaves it to its namespace.
 	// +optional
 	// +kubebuilder:default=Delete
 	OrphanPolicy OrphanPolicy `json:"orphanPolicy,omitempty"`
 
-	// ImmutableStrategy applies to an immutable copy whose content must change. Recreate deletes the copy and creates it again.
-	// Fail reports it.
+	// ImmutableStrategy says what to do about a copy that is immutable and has to change. Recreate deletes it and makes it
+	// anew. Fail reports it.
 	// +optional
 	// +kubebuilder:default=Recreate
 	ImmutableStrategy ImmutableStrategy `json:"immutableStrategy,omitempty"`
 
-	// DataKeys selects the entries of the sources that are copied. The default is all entries.
+	// DataKeys says which entries of the sources are copied. Without it all are.
 	// +optional
 	DataKeys DataKeys `json:"dataKeys,omitempty,omitzero"`
 
-	// CopyLabels sets the labels of the copies: those of the source, without the stripped ones, and the added ones.
+	// CopyLabels says which labels copies have: those of their source, but for what is stripped and added here.
 	// +optional
 	// +kubebuilder:default={}
 	CopyLabels Labels `json:"labels,omitempty,omitzero"`
 
-	// Suspend stops all changes of the copies. The deletion of the rule still applies orphanPolicy.
+	// Suspend makes the operator leave the copies as they are. A rule that is deleted goes with its copies nevertheless, as
+	// orphanPolicy says.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
 
-	// DryRun reports the planned writes in the condition DryRun and does not perform them. The deletion of the rule ends it.
+	// DryRun makes the operator say in the condition DryRun what it would do, and do nothing until the rule is deleted.
 	// +optional
 	DryRun bool `json:"dryRun,omitempty"`
 }
 
-// RuleType is the kind of the copied objects.
+// RuleType is a kind of objects.
 //
 // +kubebuilder:validation:Enum=configmap;secret;ConfigMap;Secret
 type RuleType string
 
-// ConflictPolicy is a policy for existing objects. See [Rule].
+// ConflictPolicy is one of those named at [Rule].
 //
 // +kubebuilder:validation:Enum=Skip;Adopt;Overwrite
 type ConflictPolicy string
@@ -116,7 +116,7 @@ const (
 	ConflictOverwrite ConflictPolicy = "Overwrite"
 )
 
-// OrphanPolicy is a policy for copies that are no longer needed. See [Rule].
+// OrphanPolicy is one of those named at [Rule].
 //
 // +kubebuilder:validation:Enum=Delete;Keep
 type OrphanPolicy string
@@ -127,27 +127,27 @@ const (
 	OrphanKeep   OrphanPolicy = "Keep"
 )
 
-// ImmutableStrategy is a strategy for immutable copies. See [Rule].
+// ImmutableStrategy is one of those named at [Rule].
 //
 // +kubebuilder:validation:Enum=Recreate;Fail
 type ImmutableStrategy string
 
-// The strategies.
+// The strategies for immutable copies.
 const (
 	ImmutableRecreate ImmutableStrategy = "Recreate"
 	ImmutableFail     ImmutableStrategy = "Fail"
 )
 
-// DataKeys selects entries of data by their keys. In a key, * matches any number of characters, and ? matches one.
+// DataKeys selects entries of data by their keys, in which * stands for any number of characters and ? for one.
 type DataKeys struct {
-	// Include lists the entries to copy. The default is all entries.
+	// Include are the entries to copy. Without it all are.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=253
 	// +kubebuilder:validation:items:MinLength=1
 	Include []string `json:"include,omitempty"`
-	// Exclude lists the entries that are not copied. It has precedence over include.
+	// Exclude are the entries to leave out in any case.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
@@ -156,10 +156,10 @@ type DataKeys struct {
 	Exclude []string `json:"exclude,omitempty"`
 }
 
-// Labels sets the differences between the labels of a copy and those of its source.
+// Labels says how the labels of a copy differ from those of its source.
 type Labels struct {
-	// Strip lists the labels that are not copied, with * and ? as in dataKeys. The default is the labels by which other tools
-	// identify their objects: argocd.argoproj.io/*, app.kubernetes.io/instance, app.kubernetes.io/managed-by, helm.sh/* and
+	// Strip are the labels that are not copied, with * and ? as in dataKeys. Those by which other tools take an object for
+	// theirs are the default: argocd.argoproj.io/*, app.kubernetes.io/instance, app.kubernetes.io/managed-by, helm.sh/* and
 	// kustomize.toolkit.fluxcd.io/*.
 	// +optional
 	// +listType=set
@@ -168,8 +168,8 @@ type Labels struct {
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:default={"argocd.argoproj.io/*","app.kubernetes.io/instance","app.kubernetes.io/managed-by","helm.sh/*","kustomize.toolkit.fluxcd.io/*"}
 	Strip []string `json:"strip,omitempty"`
-	// Add sets further labels. For a rule outside of the operator's namespace, they and the labels copied from the sources must
-	// begin with copyrator.flant.com/.
+	// Add are more labels. Those of a rule outside of the operator's namespace begin with copyrator.flant.com/, and so do the
+	// labels that its copies have from their sources.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=32
 	Add map[string]string `json:"add,omitempty"`

@@ -6,42 +6,42 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
 )
 
-// CopyratorRuleStatus is the observed state of a CopyratorRule.
+// CopyratorRuleStatus is what the operator found.
 type CopyratorRuleStatus struct {
 	conditions.Status `json:",inline"`
 
-	// MatchedSources is the number of objects that are copied.
+	// MatchedSources is how many objects are copied.
 	// +optional
 	// +kubebuilder:default=0
 	MatchedSources int32 `json:"matchedSources"`
-	// TargetNamespaces is the number of target namespaces.
+	// TargetNamespaces is to how many namespaces.
 	// +optional
 	// +kubebuilder:default=0
 	TargetNamespaces int32 `json:"targetNamespaces"`
-	// Desired is the number of desired copies.
+	// Desired is how many copies there should be.
 	// +optional
 	// +kubebuilder:default=0
 	Desired int32 `json:"desired"`
-	// Synced is the number of copies that are up to date.
+	// Synced is how many copies are as they should be.
 	// +optional
 	// +kubebuilder:default=0
 	Synced int32 `json:"synced"`
-	// Failed is the number of copies that are refused or cannot be written. Pending copies are not included.
+	// Failed is how many copies are refused for any reason or cannot be written. Pending copies do not count.
 	// +optional
 	// +kubebuilder:default=0
 	Failed int32 `json:"failed"`
-	// Conflicts is the number of failed copies that conflict with a foreign object or another rule or that are refused, plus
-	// the number of sources that another source of the same name has precedence over.
+	// Conflicts is how many of the failed ones are kept out by a foreign object, another rule or a refusal, and how many
+	// sources are by one of the same name that comes first.
 	// +optional
 	// +kubebuilder:default=0
 	Conflicts int32 `json:"conflicts"`
 	// Digest identifies the sources and the places of their copies. It does not depend on the content.
 	// +optional
 	Digest string `json:"digest,omitempty"`
-	// LastSyncTime is the time at which all copies were up to date for the first time after the last observed change.
+	// LastSyncTime is when all copies were first as they should be, after the last change that the operator observed.
 	// +optional
 	LastSyncTime *metav1.Time `json:"lastSyncTime,omitempty"`
-	// Failures lists the first 20 failures.
+	// Failures are the first of those that failed, and at most 20.
 	// +optional
 	// +listType=map
 	// +listMapKey=namespace
@@ -63,15 +63,15 @@ const (
 	ConditionLimited = "Limited"
 )
 
-// Failure is a copy that is not up to date, or a source that is not copied.
+// Failure is a copy that is not as it should be, or a source that is not copied.
 type Failure struct {
-	// Namespace is the namespace of the copy, or of the source if it is not copied.
+	// Namespace is that of the copy or, of a source that is not copied, its own.
 	Namespace string `json:"namespace"`
-	// Name is the name of the source and its copies.
+	// Name is that of the source and of its copies.
 	Name string `json:"name"`
 	// Reason is a CamelCase word.
 	Reason string `json:"reason"`
-	// Message describes the failure and how to correct it.
+	// Message is a sentence that names the fix.
 	// +optional
 	Message string `json:"message,omitempty"`
 }

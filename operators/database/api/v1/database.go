@@ -6,21 +6,21 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
 )
 
-// Database is a database server with one primary and optional replicas.
+// Database is a database server: one primary and, if there are more members, replicas that follow it.
 //
-// Validation rules of the whole object compare it with the stored object, because the API server evaluates them at each
-// status write too. An object that was stored before a rule existed keeps its status updates.
+// The rules on the whole object compare with the stored one, because the API server evaluates them on every write of the
+// status too: an object that was stored before a rule existed must not lose its status to it.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
 // +kubebuilder:resource:path=databases,singular=database,shortName=db,categories=all
 // +kubebuilder:printcolumn:name=Engine,type=string,JSONPath=`.spec.engine`,description="The database server."
-// +kubebuilder:printcolumn:name=Version,type=string,JSONPath=`.spec.version`,description="The version of the server."
-// +kubebuilder:printcolumn:name=Ready,type=integer,JSONPath=`.status.readyReplicas`,description="The number of ready members."
-// +kubebuilder:printcolumn:name=State,type=string,JSONPath=`.status.state`,description="The summary of the conditions."
-// +kubebuilder:printcolumn:name=Endpoint,type=string,JSONPath=`.status.endpoint`,description="The address of the primary."
-// +kubebuilder:printcolumn:name=Storage,type=string,JSONPath=`.status.storage`,priority=1,description="The size of each volume."
+// +kubebuilder:printcolumn:name=Version,type=string,JSONPath=`.spec.version`,description="Its version."
+// +kubebuilder:printcolumn:name=Ready,type=integer,JSONPath=`.status.readyReplicas`,description="How many members work."
+// +kubebuilder:printcolumn:name=State,type=string,JSONPath=`.status.state`,description="What is going on, in one word."
+// +kubebuilder:printcolumn:name=Endpoint,type=string,JSONPath=`.status.endpoint`,description="Where the primary is reached."
+// +kubebuilder:printcolumn:name=Storage,type=string,JSONPath=`.status.storage`,priority=1,description="What each member has."
 // +kubebuilder:printcolumn:name=Pending,type=string,JSONPath=`.status.pendingAction`,priority=1,description="The manual action that it needs."
 // +kubebuilder:printcolumn:name=Age,type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:optionalOldSelf=true,rule="oldSelf.hasValue() || (size(self.metadata.name) <= 42 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$'))",fieldPath=".metadata",message="metadata.name does not fit the Services and the CronJob that are named after it: choose at most 42 lower-case letters, digits and dashes, beginning with a letter"
@@ -33,10 +33,10 @@ type Database struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is the desired state.
+	// Spec says what server to run, and how its data are kept.
 	// +required
 	Spec DatabaseSpec `json:"spec"`
-	// Status is the observed state. Only the operator writes it.
+	// Status says what runs. Only the operator writes it.
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Status DatabaseStatus `json:"status,omitempty,omitzero"`

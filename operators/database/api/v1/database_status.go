@@ -6,54 +6,54 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
 )
 
-// DatabaseStatus is the observed state of a Database.
+// DatabaseStatus says what runs, and how it is doing.
 type DatabaseStatus struct {
 	conditions.Status `json:",inline"`
 
-	// State summarizes the conditions: Provisioning, Ready, Degraded, Failed or Hibernated.
+	// State is what is going on, in one word: Provisioning, Ready, Degraded, Failed or Hibernated.
 	// +optional
 	State State `json:"state,omitempty"`
-	// Error describes the failure if the state is Failed.
+	// Error says what is wrong when the state is Failed.
 	// +optional
 	Error string `json:"error,omitempty"`
 	// Engine is the database server.
 	// +optional
 	Engine Engine `json:"engine,omitempty"`
-	// Version is the desired version of the members.
+	// Version is that which the members are to have.
 	// +optional
 	Version string `json:"version,omitempty"`
-	// CurrentVersion is the version of all members.
+	// CurrentVersion is that which all members have.
 	// +optional
 	CurrentVersion string `json:"currentVersion,omitempty"`
-	// Image is the desired image of the members.
+	// Image is what the members are to run.
 	// +optional
 	Image string `json:"image,omitempty"`
-	// Replicas is the number of members.
+	// Replicas is how many members there are.
 	// +optional
 	Replicas int32 `json:"replicas,omitempty"`
-	// ReadyReplicas is the number of ready members.
+	// ReadyReplicas is how many of them work.
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas,omitempty"`
 	// Selector selects the pods, for controllers that scale the Database, such as a HorizontalPodAutoscaler.
 	// +optional
 	Selector string `json:"selector,omitempty"`
-	// Primary is the name of the primary's pod.
+	// Primary is the pod of the primary.
 	// +optional
 	Primary string `json:"primary,omitempty"`
-	// Endpoint is the address of the primary, as host:port.
+	// Endpoint is where the primary is reached, as host:port.
 	// +optional
 	Endpoint string `json:"endpoint,omitempty"`
-	// ReadEndpoint is the address of the replicas, as host:port. It is that of the primary if there are no replicas.
+	// ReadEndpoint is where the replicas are reached, as host:port: the primary if there are none.
 	// +optional
 	ReadEndpoint string `json:"readEndpoint,omitempty"`
-	// SecretName is the name of the Secret with the credentials of the database's owner.
+	// SecretName is the Secret with the credentials of the owner of the database.
 	// +optional
 	SecretName string `json:"secretName,omitempty"`
-	// Storage is the last spec.storage that was granted to the volumes of all members.
+	// Storage is the last spec.storage that the volumes of all members have been granted.
 	// +optional
 	// +kubebuilder:validation:MaxLength=16
 	Storage string `json:"storage,omitempty"`
-	// Volumes lists the claims of the data, including those of former members.
+	// Volumes are the claims of the data, those of former members included.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -61,10 +61,10 @@ type DatabaseStatus struct {
 	// PendingAction is the manual action that the Database needs, for example "Resize storage to 200Gi".
 	// +optional
 	PendingAction string `json:"pendingAction,omitempty"`
-	// Backup is the observed state of the dumps.
+	// Backup is what became of the dumps.
 	// +optional
 	Backup *BackupStatus `json:"backup,omitempty"`
-	// Restored is the source of the initial data. It is set after the restore.
+	// Restored is what the database began with, once it has it.
 	// +optional
 	Restored string `json:"restored,omitempty"`
 	// PodTemplateDigest is the SHA-256 hash of the pod template that a new version of the operator keeps. It proves that a copy
@@ -75,30 +75,30 @@ type DatabaseStatus struct {
 
 // Volume is the claim of the data of one member.
 type Volume struct {
-	// Name is the name of the claim.
+	// Name of the claim.
 	Name string `json:"name"`
-	// Requested is the requested size.
+	// Requested is how much was asked for.
 	// +optional
 	Requested string `json:"requested,omitempty"`
-	// Capacity is the capacity of the volume.
+	// Capacity is how large the volume is.
 	// +optional
 	Capacity string `json:"capacity,omitempty"`
 }
 
-// BackupStatus is the observed state of the dumps.
+// BackupStatus is what became of the dumps.
 type BackupStatus struct {
-	// LastSuccessfulTime is the completion time of the last verified dump.
+	// LastSuccessfulTime is when the last dump that was verified was finished.
 	// +optional
 	LastSuccessfulTime *metav1.Time `json:"lastSuccessfulTime,omitempty"`
-	// LastFailureTime is the time of the last failed attempt.
+	// LastFailureTime is when an attempt failed for the last time.
 	// +optional
 	LastFailureTime *metav1.Time `json:"lastFailureTime,omitempty"`
-	// NextScheduleTime is the time of the next dump.
+	// NextScheduleTime is when the next one is due.
 	// +optional
 	NextScheduleTime *metav1.Time `json:"nextScheduleTime,omitempty"`
 }
 
-// State summarizes the conditions. It is for people; programs should read the conditions.
+// State is what is going on, in one word.
 type State string
 
 // Values of State.

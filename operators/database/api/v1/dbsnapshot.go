@@ -7,15 +7,15 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
 )
 
-// DBSnapshot creates copies of a database on a schedule, or one copy immediately if it has no schedule.
+// DBSnapshot is copies of a database that are made on time, or one that is made at once if there is no schedule.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=dbsnapshots,singular=dbsnapshot,shortName=dbsnap,categories=all
-// +kubebuilder:printcolumn:name=Schedule,type=string,JSONPath=`.spec.schedule`,description="The schedule of the copies."
-// +kubebuilder:printcolumn:name=Last-Success,type=date,JSONPath=`.status.lastSuccessfulTime`,description="The completion time of the last copy."
-// +kubebuilder:printcolumn:name=Next,type=string,JSONPath=`.status.nextScheduleTime`,description="The time of the next copy."
-// +kubebuilder:printcolumn:name=Phase,type=string,JSONPath=`.status.phase`,description="The summary of the conditions."
+// +kubebuilder:printcolumn:name=Schedule,type=string,JSONPath=`.spec.schedule`,description="When copies are made."
+// +kubebuilder:printcolumn:name=Last-Success,type=date,JSONPath=`.status.lastSuccessfulTime`,description="When the last copy was finished."
+// +kubebuilder:printcolumn:name=Next,type=string,JSONPath=`.status.nextScheduleTime`,description="When the next copy is due."
+// +kubebuilder:printcolumn:name=Phase,type=string,JSONPath=`.status.phase`,description="What is going on, in one word."
 // +kubebuilder:printcolumn:name=Age,type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:optionalOldSelf=true,rule="oldSelf.hasValue() || (size(self.metadata.name) <= 40 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$'))",fieldPath=".metadata",message="metadata.name does not fit the Jobs that are named after it: choose at most 40 lower-case letters, digits and dashes, beginning with a letter"
 // +kubebuilder:validation:XValidation:optionalOldSelf=true,rule="self.spec.method != 'volumeSnapshot' || !has(self.spec.pgDump) || (oldSelf.hasValue() && oldSelf.value().spec == self.spec)",fieldPath=".spec.pgDump",message="spec.pgDump is about dumps: remove it, or set spec.method to pgDump"
@@ -32,10 +32,10 @@ type DBSnapshot struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is the desired state.
+	// Spec says of what copies are made, how and when.
 	// +required
 	Spec DBSnapshotSpec `json:"spec"`
-	// Status is the observed state. Only the operator writes it.
+	// Status says what copies there are. Only the operator writes it.
 	// +optional
 	Status DBSnapshotStatus `json:"status,omitempty,omitzero"`
 }
@@ -53,77 +53,76 @@ type DBSnapshotList struct {
 	Items []DBSnapshot `json:"items"`
 }
 
-// DBSnapshotSpec is the desired state of a DBSnapshot.
+// DBSnapshotSpec says of what copies are made, how and when.
 //
 // +kubebuilder:validation:XValidation:rule="self.source == oldSelf.source",fieldPath=".source",message="the copies of one DBSnapshot are those of one database: leave spec.source as it was, or make a new DBSnapshot"
 // +kubebuilder:validation:XValidation:rule="self.method == oldSelf.method",fieldPath=".method",message="the copies of one DBSnapshot are of one kind: leave spec.method as it was, or make a new DBSnapshot"
 // +kubebuilder:validation:XValidation:rule="has(self.schedule) == has(oldSelf.schedule)",fieldPath=".schedule",message="a DBSnapshot without a schedule is done with one copy: make a new DBSnapshot for a schedule, and set spec.suspend to end one"
 // +kubebuilder:validation:XValidation:rule="has(self.schedule) || self == oldSelf",message="a DBSnapshot without a schedule cannot change: make a new one"
 type DBSnapshotSpec struct {
-	// Source is the source of the copies.
+	// Source is what is copied.
 	// +required
 	Source SnapshotSource `json:"source"`
-	// Method is the method of copying. pgDump dumps the server, with mariadb-dump or mysqldump if the source is such a
-	// Database. volumeSnapshot creates a VolumeSnapshot of its volume.
+	// Method is how. pgDump: by a dump of the server, which is mariadb-dump or mysqldump where the source is such a Database.
+	// volumeSnapshot: by a VolumeSnapshot of its volume.
 	// +optional
 	// +kubebuilder:default=pgDump
 	Method SnapshotMethod `json:"method,omitempty"`
-	// Schedule is the schedule of the copies in cron format: five fields, or a macro such as @hourly. If it is empty, one copy
-	// is created immediately.
+	// Schedule is when, in the format of cron: five fields, or a macro such as @hourly. Without it one copy is made at once.
 	// +optional
 	// +kubebuilder:validation:MaxLength=100
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|[-0-9*,/A-Za-z?]+( +[-0-9*,/A-Za-z?]+){4})$')",message="spec.schedule must have five fields (minute, hour, day, month, weekday), for example \"0 2 * * *\", or be a macro such as @hourly"
 	Schedule string `json:"schedule,omitempty"`
-	// TimeZone is the time zone of the schedule, for example Europe/Madrid.
+	// TimeZone is that of the schedule, for example Europe/Madrid.
 	// +optional
 	// +kubebuilder:default=UTC
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	TimeZone string `json:"timeZone,omitempty"`
-	// Suspend skips the times of the schedule. Existing copies are kept.
+	// Suspend skips the times of the schedule, and keeps everything else.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
-	// Immediate creates the first copy immediately, in addition to those of the schedule.
+	// Immediate has the first copy made at once, beside those of the schedule.
 	// +optional
 	Immediate bool `json:"immediate,omitempty"`
-	// StartingDeadlineSeconds is the maximum delay of a copy's start. A copy that cannot start in this time fails.
+	// StartingDeadlineSeconds is how late a copy may begin. One that cannot until then has failed.
 	// +optional
 	// +kubebuilder:default=3600
 	// +kubebuilder:validation:Minimum=10
 	// +kubebuilder:validation:Maximum=31536000
 	StartingDeadlineSeconds int64 `json:"startingDeadlineSeconds,omitempty"`
-	// ActiveDeadlineSeconds is the maximum duration of a copy.
+	// ActiveDeadlineSeconds is how long one may take.
 	// +optional
 	// +kubebuilder:default=7200
 	// +kubebuilder:validation:Minimum=10
 	// +kubebuilder:validation:Maximum=31536000
 	ActiveDeadlineSeconds int64 `json:"activeDeadlineSeconds,omitempty"`
-	// BackoffLimit is the number of retries of a copy.
+	// BackoffLimit is how often one is tried again.
 	// +optional
 	// +kubebuilder:default=2
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=10
 	BackoffLimit *int32 `json:"backoffLimit,omitempty"`
-	// PgDump configures the dumps.
+	// PgDump is what of the server is dumped, and how.
 	// +optional
 	PgDump *PgDump `json:"pgDump,omitempty"`
-	// Storage configures the storage of the dumps.
+	// Storage is where dumps are kept.
 	// +optional
 	Storage *SnapshotStorage `json:"storage,omitempty"`
-	// VolumeSnapshotClassName is the class of the VolumeSnapshots. The default is the default class of the cluster.
+	// VolumeSnapshotClassName is the class of the VolumeSnapshots. The default is the cluster's.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	VolumeSnapshotClassName *string `json:"volumeSnapshotClassName,omitempty"`
-	// Retention is the retention of copies. It is applied after a successful copy, and never to the last successful copy.
+	// Retention is how long copies are kept. It is applied after one that succeeded, and never to the last good one.
 	// +optional
 	// +kubebuilder:default={}
 	Retention SnapshotRetention `json:"retention,omitempty,omitzero"`
-	// DeletionPolicy applies to the copies when the DBSnapshot is deleted: Retain or Delete.
+	// DeletionPolicy says what becomes of the copies when the DBSnapshot is deleted: Retain or Delete.
 	// +optional
 	// +kubebuilder:default=Retain
 	DeletionPolicy SnapshotDeletionPolicy `json:"deletionPolicy,omitempty"`
-	// Verify is the verification of a copy. none checks the exit code. list reads the copy to its end. restore restores it into
-	// a temporary server.
+	// Verify says how a copy is verified before it counts. none: by the exit code. list: it is read to its end. restore: it is
+	// restored into a server that is thrown away.
 	// +optional
 	// +kubebuilder:default=list
 	// +kubebuilder:validation:Enum=none;list;restore
@@ -131,7 +130,7 @@ type DBSnapshotSpec struct {
 	Verify string `json:"verify,omitempty"`
 }
 
-// SnapshotDeletionPolicy is a policy for the copies of a deleted DBSnapshot.
+// SnapshotDeletionPolicy is what becomes of the copies of a DBSnapshot that is deleted.
 //
 // +kubebuilder:validation:Enum=Retain;Delete
 type SnapshotDeletionPolicy string
@@ -142,7 +141,7 @@ const (
 	CopiesDeleted  SnapshotDeletionPolicy = "Delete"
 )
 
-// SnapshotMethod is a method of copying.
+// SnapshotMethod is how copies are made.
 //
 // +kubebuilder:validation:Enum=pgDump;volumeSnapshot
 // +kubebuilder:validation:MaxLength=16
@@ -154,26 +153,26 @@ const (
 	MethodVolumeSnapshot SnapshotMethod = "volumeSnapshot"
 )
 
-// SnapshotSource is the source of copies.
+// SnapshotSource is what is copied.
 //
 // +kubebuilder:validation:XValidation:rule="[has(self.databaseRef), has(self.postgres), has(self.persistentVolumeClaimName)].exists_one(x, x)",message="set exactly one of spec.source.databaseRef, spec.source.postgres and spec.source.persistentVolumeClaimName"
 type SnapshotSource struct {
-	// DatabaseRef refers to a Database in the same namespace.
+	// DatabaseRef names a Database in the same namespace.
 	// +optional
 	DatabaseRef *DatabaseReference `json:"databaseRef,omitempty"`
-	// Postgres is a PostgreSQL server.
+	// Postgres is any PostgreSQL server.
 	// +optional
 	Postgres *PostgresServer `json:"postgres,omitempty"`
-	// PersistentVolumeClaimName is the name of a claim in the same namespace, for volumeSnapshot.
+	// PersistentVolumeClaimName names a claim in the same namespace, for volumeSnapshot.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	PersistentVolumeClaimName string `json:"persistentVolumeClaimName,omitempty"`
 }
 
-// DatabaseReference refers to a Database.
+// DatabaseReference names a Database.
 type DatabaseReference struct {
-	// Name is the name of the Database.
+	// Name of the Database.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -185,23 +184,23 @@ type DatabaseReference struct {
 //
 // +kubebuilder:validation:XValidation:rule="has(self.caSecretRef) == (has(self.sslMode) && self.sslMode.startsWith('verify-'))",message="spec.source.postgres.caSecretRef and sslMode verify-ca or verify-full need each other"
 type PostgresServer struct {
-	// Host is the host name or the IP address of the server.
+	// Host is its address.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Host string `json:"host"`
-	// Port is the port of the server.
+	// Port is its port.
 	// +optional
 	// +kubebuilder:default=5432
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
 	Port int32 `json:"port,omitempty"`
-	// Database is the name of the database to dump.
+	// Database is what is dumped.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Database string `json:"database"`
-	// User is the user that creates the dump.
+	// User is who dumps it.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
@@ -210,8 +209,8 @@ type PostgresServer struct {
 	// +required
 	// +kubebuilder:validation:XValidation:rule="has(self.name) && self.name != '' && self.key != ''",message="name the Secret and its key in spec.source.postgres.passwordSecretRef"
 	PasswordSecretRef corev1.SecretKeySelector `json:"passwordSecretRef"`
-	// SSLMode is the protection of the connection. verify-full checks the certificate and the host name of the server.
-	// verify-ca checks the certificate only. The other modes do not authenticate the server.
+	// SSLMode is how the connection is protected: verify-full checks the certificate and the name of the server, verify-ca only
+	// the certificate, and the others do not check who the server is.
 	// +optional
 	// +kubebuilder:default=prefer
 	// +kubebuilder:validation:Enum=disable;allow;prefer;require;verify-ca;verify-full
@@ -221,22 +220,21 @@ type PostgresServer struct {
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="has(self.name) && self.name != '' && self.key != ''",message="name the Secret and its key in spec.source.postgres.caSecretRef"
 	CASecretRef *corev1.SecretKeySelector `json:"caSecretRef,omitempty"`
-	// Version is the major version of the server. The dump is created with the programs of this version, which must not be
-	// older than the server.
+	// Version is the major version of the server, whose programs make the dump: they must not be older than the server.
 	// +required
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]{1,8}([-_.A-Za-z0-9]*)$')",message="spec.source.postgres.version must begin with the number of the version, for example \"16\""
 	Version string `json:"version"`
 }
 
-// PgDump configures the dumps.
+// PgDump is what of the server is dumped, and how.
 type PgDump struct {
-	// Format is the format of the dump: custom, plain or directory. Dumps of MariaDB and MySQL are compressed plain SQL.
+	// Format of the dump: custom, plain or directory. Dumps of MariaDB and MySQL are plain SQL, compressed.
 	// +optional
 	// +kubebuilder:default=custom
 	// +kubebuilder:validation:Enum=custom;plain;directory
 	Format string `json:"format,omitempty"`
-	// Compression is the compression level, from 0 for none to 9.
+	// Compression is from 0, none, to 9.
 	// +optional
 	// +kubebuilder:default=6
 	// +kubebuilder:validation:Minimum=0
@@ -245,70 +243,70 @@ type PgDump struct {
 	// IncludeGlobals adds the roles and tablespaces of the server, without passwords, in a file beside the dump.
 	// +optional
 	IncludeGlobals bool `json:"includeGlobals,omitempty"`
-	// Image is an image reference that replaces the one derived from engine and version.
+	// Image is a whole image reference to use in place of the one that follows from engine and version.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[^\\\\s]+$')",message="an image reference contains no white space: remove it from spec.pgDump.image"
 	Image string `json:"image,omitempty"`
-	// Resources are the requests and limits of the container that creates the dump.
+	// Resources are the requests and limits of the container that makes the dump.
 	// +optional
 	// +kubebuilder:default={requests: {cpu: "100m", memory: "128Mi"}, limits: {memory: "512Mi"}}
 	Resources corev1.ResourceRequirements `json:"resources,omitempty,omitzero"`
 }
 
-// SnapshotStorage configures the storage of the dumps.
+// SnapshotStorage is where dumps are kept.
 type SnapshotStorage struct {
-	// PersistentVolumeClaim configures the claim of the dumps.
+	// PersistentVolumeClaim is the claim.
 	// +required
 	PersistentVolumeClaim SnapshotClaim `json:"persistentVolumeClaim"`
 }
 
-// SnapshotClaim is an existing claim, or the DBSnapshot's own claim <name>-snapshots.
+// SnapshotClaim is a claim of yours, or one of the DBSnapshot's own, <name>-snapshots.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.template) == has(oldSelf.template) && (has(self.template) || !has(self.claimName) || !has(oldSelf.claimName) || self.claimName == oldSelf.claimName)",message="the copies of one DBSnapshot are in one claim: leave spec.storage.persistentVolumeClaim as it was but for template.size, or make a new DBSnapshot"
 // +kubebuilder:validation:XValidation:rule="has(self.claimName) != has(self.template)",message="set exactly one of spec.storage.persistentVolumeClaim.claimName and spec.storage.persistentVolumeClaim.template"
 type SnapshotClaim struct {
-	// ClaimName is the name of an existing claim in the same namespace. The operator never changes or deletes it.
+	// ClaimName names a claim in the same namespace. It is never changed or deleted.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	ClaimName string `json:"claimName,omitempty"`
-	// Template is the template of the DBSnapshot's own claim.
+	// Template is what the claim of its own is to be.
 	// +optional
 	Template *ClaimTemplate `json:"template,omitempty"`
 }
 
-// ClaimTemplate is the template of a claim.
+// ClaimTemplate is what a claim is to be.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",fieldPath=".storageClassName",message="the class of a claim cannot change: leave storageClassName as it was, or make a new DBSnapshot"
 type ClaimTemplate struct {
-	// Size is the size of the claim. It can be increased.
+	// Size of the claim. It may grow.
 	// +required
 	// +kubebuilder:validation:MaxLength=16
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[1-9][0-9]*(Mi|Gi|Ti)$')",message="the size of the claim must be an amount greater than 0 in Mi, Gi or Ti, for example 100Gi"
 	Size string `json:"size"`
-	// StorageClassName is the storage class of the claim at its creation. The default is the default class of the cluster.
+	// StorageClassName is the class of the claim when it is made. The default is the cluster's.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	StorageClassName *string `json:"storageClassName,omitempty"`
 }
 
-// SnapshotRetention is the retention of copies.
+// SnapshotRetention is how long copies are kept.
 type SnapshotRetention struct {
-	// KeepLast is the maximum number of successful copies.
+	// KeepLast is how many copies that succeeded are kept.
 	// +optional
 	// +kubebuilder:default=7
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=50
 	KeepLast int32 `json:"keepLast,omitempty"`
-	// MaxAge is the age at which a copy is deleted even if there are no more than keepLast, for example 720h.
+	// MaxAge is after what time a copy goes although there are no more than keepLast, for example 720h.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,6}([.][0-9]{1,9})?(h|m|s|ms)){1,4}$') && duration(self) > duration('0s')",message="spec.retention.maxAge must be a duration greater than 0, for example 720h or 36h30m"
 	MaxAge *metav1.Duration `json:"maxAge,omitempty"`
-	// KeepFailed is the number of failed attempts that are kept for inspection.
+	// KeepFailed is how many attempts that failed are kept to be looked at.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0

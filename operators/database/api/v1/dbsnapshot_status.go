@@ -6,41 +6,41 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
 )
 
-// DBSnapshotStatus is the observed state of a DBSnapshot.
+// DBSnapshotStatus says what copies there are.
 type DBSnapshotStatus struct {
 	conditions.Status `json:",inline"`
 
-	// Phase summarizes the conditions: Scheduled, Running, Succeeded, Failed, Suspended or Overdue.
+	// Phase is what is going on, in one word: Scheduled, Running, Succeeded, Failed, Suspended or Overdue.
 	// +optional
 	Phase SnapshotPhase `json:"phase,omitempty"`
-	// LastScheduleTime is the last time of the schedule at which a copy was started or missed.
+	// LastScheduleTime is the last time of the schedule that was acted on or missed.
 	// +optional
 	LastScheduleTime *metav1.Time `json:"lastScheduleTime,omitempty"`
-	// NextScheduleTime is the time of the next copy.
+	// NextScheduleTime is when the next copy is due.
 	// +optional
 	NextScheduleTime *metav1.Time `json:"nextScheduleTime,omitempty"`
-	// LastSuccessfulTime is the completion time of the last successful copy.
+	// LastSuccessfulTime is when the last copy that succeeded was finished.
 	// +optional
 	LastSuccessfulTime *metav1.Time `json:"lastSuccessfulTime,omitempty"`
-	// LastFailureTime is the time of the last failed attempt.
+	// LastFailureTime is when one failed for the last time.
 	// +optional
 	LastFailureTime *metav1.Time `json:"lastFailureTime,omitempty"`
-	// ConsecutiveFailures is the number of failed attempts since the last successful copy.
+	// ConsecutiveFailures is how many failed since the last that succeeded.
 	// +optional
 	ConsecutiveFailures int32 `json:"consecutiveFailures,omitempty"`
-	// Missed is the number of times of the schedule that passed without an attempt.
+	// Missed is how many times of the schedule passed without an attempt.
 	// +optional
 	Missed int64 `json:"missed,omitempty"`
-	// Active is the current copy: it is in progress, or it is due and cannot start yet.
+	// Active is the copy that is being made, or that is due and cannot begin yet.
 	// +optional
 	Active *ActiveSnapshot `json:"active,omitempty"`
-	// LastSnapshot is the last successful copy.
+	// LastSnapshot is the last copy that succeeded.
 	// +optional
 	LastSnapshot *LastSnapshot `json:"lastSnapshot,omitempty"`
-	// RetentionAppliedAfter is the name of the copy after which spec.retention was last applied.
+	// RetentionAppliedAfter is the copy after which spec.retention was applied last.
 	// +optional
 	RetentionAppliedAfter string `json:"retentionAppliedAfter,omitempty"`
-	// History lists the existing copies and the last failed attempts, the newest first.
+	// History is the copies that there are and the last attempts that failed, the newest first.
 	// +optional
 	// +kubebuilder:validation:MaxItems=128
 	// +listType=map
@@ -48,7 +48,7 @@ type DBSnapshotStatus struct {
 	History []SnapshotRecord `json:"history,omitempty"`
 }
 
-// SnapshotPhase summarizes the conditions of a DBSnapshot.
+// SnapshotPhase is what is going on, in one word.
 type SnapshotPhase string
 
 // Values of SnapshotPhase.
@@ -61,40 +61,40 @@ const (
 	SnapshotOverdue   SnapshotPhase = "Overdue"   // a newer copy is expected
 )
 
-// ActiveSnapshot is the current copy: it is in progress, or it is due and cannot start yet. The operator stores it before it
-// creates any object of the copy. Therefore an interrupted operator continues this copy and starts no other.
+// ActiveSnapshot is the copy that is being made, or that is due and cannot begin yet. The operator stores it before it
+// makes any object of the copy. Therefore an interrupted operator continues this copy and begins no other.
 type ActiveSnapshot struct {
-	// Name is the name of the copy.
+	// Name of the copy.
 	Name string `json:"name"`
-	// ScheduleTime is the time at which the copy was due.
+	// ScheduleTime is when it was due.
 	ScheduleTime metav1.Time `json:"scheduleTime"`
-	// StartTime is the time at which the copy started.
+	// StartTime is when it began.
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
-	// Message describes what the copy waits for.
+	// Message says what it waits for.
 	// +optional
 	Message string `json:"message,omitempty"`
 }
 
-// LastSnapshot is the last successful copy.
+// LastSnapshot is the last copy that succeeded.
 type LastSnapshot struct {
-	// Name is the name of the copy.
+	// Name of the copy.
 	Name string `json:"name"`
-	// Location is the path of the file in the claim, or the name of the VolumeSnapshot.
+	// Location is the file in the claim, or the VolumeSnapshot.
 	Location string `json:"location"`
-	// SizeBytes is the size of the copy in bytes.
+	// SizeBytes is how large it is.
 	// +optional
 	SizeBytes int64 `json:"sizeBytes,omitempty"`
 	// SHA256 is the checksum of the file, in hexadecimal digits.
 	// +optional
 	SHA256 string `json:"sha256,omitempty"`
-	// ServerVersion is the version of the copied server.
+	// ServerVersion is the version of the server that was copied.
 	// +optional
 	ServerVersion string `json:"serverVersion,omitempty"`
-	// Duration is the duration of the copy.
+	// Duration is how long it took.
 	// +optional
 	Duration metav1.Duration `json:"duration,omitempty,omitzero"`
-	// Verified is the verification of the copy: none, list or restore.
+	// Verified is how it was verified: none, list or restore.
 	// +optional
 	Verified string `json:"verified,omitempty"`
 }
@@ -111,37 +111,37 @@ const HoldLabel = "techoral.com/hold"
 
 // Condition types of a DBSnapshot, beside Ready, Reconciling and Stalled.
 const (
-	// ConditionScheduled reports whether the times of the schedule are acted on.
+	// ConditionScheduled: the times of the schedule count.
 	ConditionScheduled = "Scheduled"
-	// ConditionLastSucceeded reports whether the last attempt produced a copy.
+	// ConditionLastSucceeded: the last attempt ended with a copy.
 	ConditionLastSucceeded = "LastSnapshotSucceeded"
-	// ConditionOverdue reports that the newest copy is older than the schedule requires.
+	// ConditionOverdue: a newer copy is expected.
 	ConditionOverdue = "Overdue"
-	// ConditionRetention reports whether all copies that spec.retention does not keep are deleted.
+	// ConditionRetention: all copies that spec.retention does not keep are deleted.
 	ConditionRetention = "RetentionEnforced"
 )
 
-// SnapshotRecord is the record of one copy.
+// SnapshotRecord is what became of one copy.
 type SnapshotRecord struct {
-	// Name is the name of the copy.
+	// Name of the copy.
 	Name string `json:"name"`
-	// StartedAt is the time at which the copy started.
+	// StartedAt is when it began.
 	StartedAt metav1.Time `json:"startedAt"`
-	// FinishedAt is the time at which the copy ended.
+	// FinishedAt is when it ended.
 	// +optional
 	FinishedAt *metav1.Time `json:"finishedAt,omitempty"`
 	// Result is Succeeded or Failed.
 	Result string `json:"result"`
-	// Location is the path of the file in the claim, or the name of the VolumeSnapshot.
+	// Location is the file in the claim, or the VolumeSnapshot.
 	// +optional
 	Location string `json:"location,omitempty"`
-	// SizeBytes is the size of the copy in bytes.
+	// SizeBytes is how large it is.
 	// +optional
 	SizeBytes int64 `json:"sizeBytes,omitempty"`
-	// Held reports that the copy is excluded from spec.retention.
+	// Held says that it is kept although spec.retention would let it go.
 	// +optional
 	Held bool `json:"held,omitempty"`
-	// Message describes the failure.
+	// Message says why it failed.
 	// +optional
 	Message string `json:"message,omitempty"`
 }

@@ -6,20 +6,20 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
 )
 
-// ImmortalContainer is a container that is restarted after every kind of termination. The operator keeps one pod for it,
-// named <name>-immortalpod, and creates a new pod after the old one was deleted or evicted, has failed or succeeded, or its
-// node was removed.
+// ImmortalContainer is one container that runs forever. The operator keeps one pod for it, called
+// <name>-immortalpod, and starts a new one after every kind of termination: a user deleted the pod, it was evicted, it
+// failed, it succeeded, or its node was removed.
 //
-// Validation rules of the whole object compare it with the stored object, because the API server evaluates them at each
-// status write too. An object that was stored before a rule existed keeps its status updates.
+// The rules on the whole object compare with the stored one, because the API server evaluates them on every write of
+// the status too: an object that was stored before a rule existed must not lose its status to it.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=immortalcontainers,singular=immortalcontainer,shortName=imc,categories=all
 // +kubebuilder:printcolumn:name=Image,type=string,JSONPath=`.spec.image`,description="The image of the container."
-// +kubebuilder:printcolumn:name=Pod,type=string,JSONPath=`.status.currentPod`,description="The existing pod."
-// +kubebuilder:printcolumn:name=Starts,type=integer,JSONPath=`.status.startTimes`,description="The number of pods that were created."
-// +kubebuilder:printcolumn:name=Phase,type=string,JSONPath=`.status.phase`,description="The summary of the conditions."
+// +kubebuilder:printcolumn:name=Pod,type=string,JSONPath=`.status.currentPod`,description="The pod that exists now."
+// +kubebuilder:printcolumn:name=Starts,type=integer,JSONPath=`.status.startTimes`,description="How many pods were ever created."
+// +kubebuilder:printcolumn:name=Phase,type=string,JSONPath=`.status.phase`,description="What is going on, in one word."
 // +kubebuilder:printcolumn:name=Ready,type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether the container runs and is ready."
 // +kubebuilder:printcolumn:name=Node,type=string,JSONPath=`.status.nodeName`,description="The node of the pod."
 // +kubebuilder:printcolumn:name=Age,type=date,JSONPath=`.metadata.creationTimestamp`
@@ -32,11 +32,11 @@ type ImmortalContainer struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is the desired state.
+	// Spec says what to run and how to keep it running.
 	// +required
 	// +kubebuilder:default={image:""}
 	Spec ImmortalContainerSpec `json:"spec"`
-	// Status is the observed state. Only the operator writes it.
+	// Status says what is running. Only the operator writes it.
 	// +optional
 	Status ImmortalContainerStatus `json:"status,omitempty,omitzero"`
 }

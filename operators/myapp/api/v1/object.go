@@ -6,22 +6,22 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
 )
 
-// MyApp is a container image that runs in a Deployment behind a Service, with an optional volume, Ingress and
-// HorizontalPodAutoscaler.
+// MyApp is an image that runs with a volume and, if asked for, a name in the cluster, a way in from outside and as many
+// pods as it needs.
 //
-// Validation rules of the whole object compare it with the stored object, because the API server evaluates them at each
-// status write too. An object that was stored before a rule existed keeps its status updates.
+// The rules on the whole object compare with the stored one, because the API server evaluates them on every write of the
+// status too: an object that was stored before a rule existed must not lose its status to it.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
 // +kubebuilder:resource:path=myapps,singular=myapp,shortName=ma,categories=all
-// +kubebuilder:printcolumn:name=Image,type=string,JSONPath=`.spec.image`,description="The desired image."
-// +kubebuilder:printcolumn:name=Ready,type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether the app is as specified and available."
-// +kubebuilder:printcolumn:name=Replicas,type=integer,JSONPath=`.status.readyReplicas`,description="The number of ready pods."
+// +kubebuilder:printcolumn:name=Image,type=string,JSONPath=`.spec.image`,description="The image that should run."
+// +kubebuilder:printcolumn:name=Ready,type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether all is as specified and works."
+// +kubebuilder:printcolumn:name=Replicas,type=integer,JSONPath=`.status.readyReplicas`,description="How many pods can serve."
 // +kubebuilder:printcolumn:name=Volume,type=string,JSONPath=`.status.volume.phase`,description="The phase of the claim."
-// +kubebuilder:printcolumn:name=Phase,type=string,JSONPath=`.status.phase`,description="The summary of the conditions."
-// +kubebuilder:printcolumn:name=URL,type=string,JSONPath=`.status.url`,priority=1,description="The address outside of the cluster."
+// +kubebuilder:printcolumn:name=Phase,type=string,JSONPath=`.status.phase`,description="What is going on, in one word."
+// +kubebuilder:printcolumn:name=URL,type=string,JSONPath=`.status.url`,priority=1,description="Where it is reached from outside."
 // +kubebuilder:printcolumn:name=Age,type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:optionalOldSelf=true,rule="oldSelf.hasValue() || size(self.metadata.name) <= 63",fieldPath=".metadata",message="metadata.name is too long: it becomes the label app of the pods, so choose one of at most 63 characters"
 // +kubebuilder:validation:XValidation:optionalOldSelf=true,rule="!(has(self.spec.service.enabled) && self.spec.service.enabled) || self.metadata.name.matches('^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$') || (oldSelf.hasValue() && has(oldSelf.value().spec.service.enabled) && oldSelf.value().spec.service.enabled)",fieldPath=".spec.service.enabled",message="metadata.name does not fit a Service, which has the same name: leave spec.service.enabled false, or choose a name of lower-case letters, digits and dashes that begins with a letter"
@@ -38,11 +38,11 @@ type MyApp struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is the desired state.
+	// Spec says what to run.
 	// +optional
 	// +kubebuilder:default={}
 	Spec MyAppSpec `json:"spec,omitempty,omitzero"`
-	// Status is the observed state. Only the operator writes it.
+	// Status says what runs. Only the operator writes it.
 	// +optional
 	Status MyAppStatus `json:"status,omitempty,omitzero"`
 }

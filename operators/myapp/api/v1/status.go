@@ -6,41 +6,41 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
 )
 
-// MyAppStatus is the observed state of a MyApp.
+// MyAppStatus says what runs, and how it is doing.
 type MyAppStatus struct {
 	conditions.Status `json:",inline"`
 
-	// Phase summarizes the conditions: Pending, Progressing, Ready, Degraded or Failed.
+	// Phase is what is going on, in one word: Pending, Progressing, Ready, Degraded or Failed.
 	// +optional
 	Phase Phase `json:"phase,omitempty"`
-	// Message describes the phase.
+	// Message says it in a sentence.
 	// +optional
 	Message string `json:"message,omitempty"`
-	// Replicas is the number of pods.
+	// Replicas is how many pods there are.
 	// +optional
 	Replicas int32 `json:"replicas,omitempty"`
-	// ReadyReplicas is the number of pods that are ready.
+	// ReadyReplicas is how many of them can serve.
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas,omitempty"`
-	// UpdatedReplicas is the number of pods with the current pod template.
+	// UpdatedReplicas is how many of them are as the specification says now.
 	// +optional
 	UpdatedReplicas int32 `json:"updatedReplicas,omitempty"`
 	// Selector selects the pods, for controllers that scale the MyApp, such as a HorizontalPodAutoscaler.
 	// +optional
 	Selector string `json:"selector,omitempty"`
-	// Image is the image of the newest ready pod.
+	// Image is what runs in the newest pod that is ready.
 	// +optional
 	Image string `json:"image,omitempty"`
-	// ImageID is the ID of that image, with its digest. A tag such as latest can refer to another image later.
+	// ImageID is what that image was when it was pulled: a tag such as latest may mean another one tomorrow.
 	// +optional
 	ImageID string `json:"imageID,omitempty"`
-	// Volume is the observed state of the volume.
+	// Volume is the volume of the app, if it has one.
 	// +optional
 	Volume *VolumeStatus `json:"volume,omitempty"`
-	// URL is the address of the app outside of the cluster: that of the Ingress or of the load balancer.
+	// URL is where the app is reached from outside the cluster, if it is.
 	// +optional
 	URL string `json:"url,omitempty"`
-	// Resources lists the children.
+	// Resources are the objects that belong to the MyApp.
 	// +optional
 	// +listType=map
 	// +listMapKey=kind
@@ -48,23 +48,23 @@ type MyAppStatus struct {
 	Resources []conditions.Child `json:"resources,omitempty"`
 }
 
-// VolumeStatus is the observed state of the volume.
+// VolumeStatus is the volume of the app.
 type VolumeStatus struct {
-	// Name is the name of the claim.
+	// Name of the claim.
 	Name string `json:"name"`
-	// Phase is the phase of the claim: Pending, Bound or Lost.
+	// Phase of the claim: Pending, Bound or Lost.
 	// +optional
 	Phase corev1.PersistentVolumeClaimPhase `json:"phase,omitempty"`
-	// Capacity is the capacity of the volume.
+	// Capacity is how large the volume is.
 	// +optional
 	Capacity string `json:"capacity,omitempty"`
-	// Requested is the largest size that was requested and granted. The claim cannot become smaller.
+	// Requested is the largest size that was asked for and granted. The claim cannot become smaller than that.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Requested string `json:"requested,omitempty"`
 }
 
-// Phase summarizes the conditions of a MyApp. It is for people; programs should read the conditions.
+// Phase is what is going on with a MyApp, in one word.
 //
 // +kubebuilder:validation:Enum=Pending;Progressing;Ready;Degraded;Failed
 type Phase string
