@@ -233,8 +233,8 @@ func TestReproducible(t *testing.T) {
 	}
 }
 
-// The image of an operator of another repository has the name and the source that the flags say, and not those of its folder,
-// and claims no license.
+// The image of an operator of another repository has the name and the source of the flags, and not those of its folder. It
+// claims no license.
 func TestOtherProject(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "checkout")
@@ -252,8 +252,8 @@ func TestOtherProject(t *testing.T) {
 	}
 	folder := t.TempDir()
 	args := []string{
-		"build", "-o", folder, "-version", "1.2.3", "-name", "shop", "-prefix", "registry.invalid/", "-source", "https://example.com/shop",
-		elsewhere,
+		"build", "-o", folder, "-version", "1.2.3", "-name", "shop", "-prefix", "registry.invalid/",
+		"-source", "https://example.com/shop", elsewhere,
 	}
 	var out strings.Builder
 	if err := run(t.Context(), args, &out); err != nil {
@@ -365,7 +365,8 @@ func TestDockerfiles(t *testing.T) {
 				"COPY --from=build " + program + " " + program + " ARG",
 			"USER " + user + " ENTRYPOINT [\"" + program + "\"]",
 			`LABEL org.opencontainers.image.title="` + title + `" org.opencontainers.image.version="$VERSION" ` +
-				`org.opencontainers.image.source="` + homeostat.source + `" org.opencontainers.image.licenses="` + homeostat.licenses + `" USER`,
+				`org.opencontainers.image.source="` + homeostat.source + `" ` +
+				`org.opencontainers.image.licenses="` + homeostat.licenses + `" USER`,
 		} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%s does not have: %s", file, want)
