@@ -2,7 +2,6 @@ package conversiontest
 
 import (
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -364,60 +363,4 @@ func covers(pattern string, path []string) bool {
 		}
 	}
 	return true
-}
-
-// difference describes the first difference between two objects, or returns "".
-func difference(want, got map[string]any) string { return firstDifference(want, got, "") }
-
-func firstDifference(want, got any, path string) string {
-	w, ok1 := want.(map[string]any)
-	g, ok2 := got.(map[string]any)
-	if !ok1 || !ok2 {
-		if reflect.DeepEqual(want, got) {
-			return ""
-		}
-		a, _ := json.Marshal(want) //nolint:errchkjson // it came from JSON
-		b, _ := json.Marshal(got)  //nolint:errchkjson // it came from JSON
-		return fmt.Sprintf("%s was %s and is %s", strings.TrimPrefix(path, "."), a, b)
-	}
-	for _, name := range sortedKeys(w) {
-		if _, ok := g[name]; !ok {
-			return strings.TrimPrefix(path+"."+name, ".") + " is gone"
-		}
-		if d := firstDifference(w[name], g[name], path+"."+name); d != "" {
-			return d
-		}
-	}
-	for _, name := range sortedKeys(g) {
-		if _, ok := w[name]; !ok {
-			return strings.TrimPrefix(path+"."+name, ".") + " is new"
-		}
-	}
-	return ""
-}
-
-// bytesSource is a source of randomness with an end. It is a fixed sequence then.
-type bytesSource struct {
-	input []byte
-	rest  rand.PCG
-}
-
-// Uint64 implements [rand.Source].
-func (b *bytesSource) Uint64() uint64 {
-	if len(b.input) == 0 {
-		return b.rest.Uint64()
-	}
-	var chunk [8]byte
-	n := copy(chunk[:], b.input)
-	b.input = b.input[n:]
-	return binary.LittleEndian.Uint64(chunk[:])
-}
-
-func seedInput(seed uint64, i int) []byte {
-	source := rand.NewPCG(seed, uint64(i)) //nolint:gosec // an index is not negative
-	var input []byte
-	for range 100 {
-		input = binary.LittleEndian.AppendUint64(input, source.Uint64())
-	}
-	return input
 }
