@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -58,8 +57,7 @@ const (
 	applyPatchType = "application/apply-patch"
 )
 
-// An object that was ready does not stay so without a word when its new spec needs an object that is another user's, and the
-// operator may not read that one.
+// If a new spec needs an object of another user that the operator cannot read, the status reports it at once.
 func TestMissingGetAfterSpecChangeIsReported(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t, testkit.WithoutOracles("the operator lacks the permission to get its children", "forbidden"))
@@ -68,14 +66,7 @@ func TestMissingGetAfterSpecChangeIsReported(t *testing.T) {
 		return nil
 	})
 	op.Owns = []client.Object{&corev1.ConfigMap{}}
-	start(k, op, withRules(k, []rbacv1.PolicyRule{
-		{APIGroups: []string{"e2e.homeostat.dev"}, Resources: []string{"*"}, Verbs: []string{"*"}},
-		{APIGroups: []string{"events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"*"}},
-		{
-			APIGroups: []string{""}, Resources: []string{"configmaps"},
-			Verbs: []string{"list", "watch", "create", "patch", "delete"},
-		},
-	}))
+	start(k, op, withoutGet(k))
 	k.Apply(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "taken"}, Data: map[string]string{"text": "another user's"}})
 	s := newSite("a")
 	k.Apply(s)
@@ -111,7 +102,7 @@ func neverOutdated(t *testing.T, states []*site.Site) {
 	}
 }
 
-// Each request that follows a conflict may fail. The status tells of it at once and with the words of the API server, and
+// Each request that follows a conflict may fail. The status reports it at once with the message of the API server, and
 // not after the time for stale reads.
 func TestFailuresAfterConflict(t *testing.T) {
 	t.Parallel()

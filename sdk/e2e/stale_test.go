@@ -14,20 +14,25 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// Without the permission to get a child, the operator cannot see what is in its way. The status names the permission.
-func TestMissingGetAfterConflictIsReported(t *testing.T) {
-	t.Parallel()
-	k := testkit.New(t, testkit.WithoutOracles("the operator lacks the permission to get its children", "forbidden"))
-	op := operator(oneChild)
-	op.Owns = []client.Object{&corev1.ConfigMap{}}
-	start(k, op, withRules(k, []rbacv1.PolicyRule{
+// withoutGet runs an operator with all permissions that it needs except to get its children.
+func withoutGet(k *testkit.K) testkit.StartOption {
+	return withRules(k, []rbacv1.PolicyRule{
 		{APIGroups: []string{"e2e.homeostat.dev"}, Resources: []string{"*"}, Verbs: []string{"*"}},
 		{APIGroups: []string{"events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"*"}},
 		{
 			APIGroups: []string{""}, Resources: []string{"configmaps"},
 			Verbs: []string{"list", "watch", "create", "patch", "delete"},
 		},
-	}))
+	})
+}
+
+// Without the permission to get a child, the operator cannot see what is in its way. The status names the permission.
+func TestMissingGetAfterConflictIsReported(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t, testkit.WithoutOracles("the operator lacks the permission to get its children", "forbidden"))
+	op := operator(oneChild)
+	op.Owns = []client.Object{&corev1.ConfigMap{}}
+	start(k, op, withoutGet(k))
 	k.Apply(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Data: map[string]string{"text": "of another user"}})
 	s := newSite("a")
 	k.Apply(s)

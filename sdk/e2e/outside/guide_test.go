@@ -19,18 +19,22 @@ func TestGuideToTesting(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the guide tries every fault")
 	}
-	text, err := os.ReadFile(guide)
-	if err != nil {
-		t.Fatal(err)
-	}
 	dir := newModule(t, "gadget")
 	if err := os.Remove(filepath.Join(dir, "gadget_test.go")); err != nil { // the guide contains this file
 		t.Fatal(err)
 	}
 	tools := t.TempDir()
 	goCommand(t, "../../../testkit/cmd/testkit", "build", "-o", filepath.Join(tools, "testkit"), ".")
-	env := append(os.Environ(), "GOWORK=off", "GOFLAGS="+flags,
-		"PATH="+tools+string(os.PathListSeparator)+os.Getenv("PATH"))
+	follow(t, guide, dir, "PATH="+tools+string(os.PathListSeparator)+os.Getenv("PATH"))
+}
+
+// follow writes the files of a page to a folder and runs its commands there.
+func follow(t *testing.T, page, dir string, env ...string) {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
 	ran := 0
 	for _, s := range snippets(string(text)) {
 		if s.file != "" {
@@ -42,13 +46,13 @@ func TestGuideToTesting(t *testing.T) {
 		ran++
 		cmd := exec.CommandContext(t.Context(), "bash", "-euc", s.text)
 		cmd.Dir = dir
-		cmd.Env = env
+		cmd.Env = append(append(os.Environ(), "GOWORK=off", "GOFLAGS="+flags), env...)
 		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Errorf("a command of %s fails: %v\n%s\n%s", guide, err, s.text, out)
+			t.Errorf("a command of %s fails: %v\n%s\n%s", page, err, s.text, out)
 		}
 	}
 	if ran == 0 {
-		t.Errorf("%s has no command to run", guide)
+		t.Errorf("%s has no command to run", page)
 	}
 }
 
