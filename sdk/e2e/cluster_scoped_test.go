@@ -90,7 +90,7 @@ func TestClusterScopedObject(t *testing.T) {
 	k.Delete(foreign)
 }
 
-// Children of one name in two namespaces are told apart in plans, conditions and events.
+// Plans, conditions and events distinguish two children of one name by their namespaces.
 func TestNamesOfChildrenOfClusterScopedObject(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t, testkit.WithoutOracles("the test has a child rejected", "forbidden"))

@@ -74,7 +74,9 @@ func (e *Reconciler) cleanUp(ctx context.Context, st *objectState, o desired.Obj
 		},
 		func() (bool, error) { return false, e.writeFinalStatus(ctx, o, p) },
 	} {
-		out.wrote, out.err = do()
+		wrote, err := do()
+		out.wrote = wrote
+		out.err = err
 		out.budgetSpent = p.Budget.Spent
 		if out.wrote && out.err == nil {
 			return out, false // the next step needs a reconcile that has read these writes

@@ -64,9 +64,8 @@ func (e *Reconciler) carryOut(ctx context.Context, st *objectState, p *desired.P
 		e.applyExternal(ctx, st, p, false)
 		return outcome{err: errors.Join(p.ExternalErr, waits)}
 	}
-	var out outcome
-	out.wrote, out.err = e.execute(ctx, p)
-	out.executed = retry.Classify(out.err) == retry.ClassTransient
+	wrote, err := e.execute(ctx, p)
+	out := outcome{wrote: wrote, err: err, executed: retry.Classify(err) == retry.ClassTransient}
 	if !isStale(errors.Join(out.err, desired.WorstChildError(p.Plan))) { // else the status cannot be stored
 		e.applyExternal(ctx, st, p, true)
 	}

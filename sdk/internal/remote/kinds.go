@@ -203,7 +203,9 @@ func (c *pass) newEngine(kind string) (e engineOrError) {
 	e.Engine = &Engine{Untyped: c.all[i], Now: time.Now, Rand: rand.Float64}
 	if c.connect != nil {
 		defer retry.RecoverPanic(c.ctx, &e.err)
-		e.Connection, e.err = c.connect(c.ctx, c.Pass, kind)
+		connection, err := c.connect(c.ctx, c.Pass, kind)
+		e.Connection = connection
+		e.err = err
 	}
 	return e
 }
@@ -235,7 +237,7 @@ func (c *pass) step(kind string, r *external.Resource, do func(*Engine) Step) (s
 	return do(e.Engine)
 }
 
-// answer returns the annotation in which a person tells the outcome of a creation.
+// answer returns the annotation with which a user reports the outcome of a creation.
 func (c *pass) answer(kind, name string) string {
 	return c.Object.GetAnnotations()[AnnotationPrefix+kind+"."+name]
 }

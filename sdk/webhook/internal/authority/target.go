@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// A Target is an object that tells the API server of a webhook.
+// A Target is an object with the address and the authority of a webhook.
 type Target struct {
 	Kind schema.GroupVersionKind
 	Name string
