@@ -244,8 +244,8 @@ clean: ## Delete the build folder (the control plane's cache stays)
 
 ##@ Check it
 
-.PHONY: verify lint lint-changed lint/work lint/words $(MODULES:%=lint/%) lint/tools lint/tools/charts lint/tools/images lint/tools/release lint/bundle lint/olm lint/scaffold lint/workflows verify-modules verify-links verify-generated verify-gowork-off vulncheck
-verify: generate fmt verify-modules verify-links lint ## Run all checks except the tests; fail if the tree is dirty afterwards
+.PHONY: verify lint lint-changed lint/work lint/words $(MODULES:%=lint/%) lint/tools lint/tools/charts lint/tools/images lint/tools/release lint/bundle lint/olm lint/scaffold lint/workflows verify-modules verify-links verify-overlays verify-generated verify-gowork-off vulncheck
+verify: generate fmt verify-modules verify-links verify-overlays lint ## Run all checks except the tests; fail if the tree is dirty afterwards
 	@changes=$$(git status --short) && if [ -n "$$changes" ]; then git --no-pager diff; echo "$$changes"; \
 		echo 'make verify: the tree is dirty: commit what is listed above and run it again' >&2; exit 1; fi
 
@@ -301,6 +301,9 @@ verify-modules: ## Check that the go.mod files agree with each other and with th
 
 verify-links: ## Check the relative links of the Markdown files
 	@$(call tool,linkcheck) .
+
+verify-overlays: # the overlay for cert-manager, which no test installs
+	@echo 'kustomize build' && $(call tool,kustomize) build sdk/e2e/mailbox/config/cert-manager >/dev/null
 
 verify-generated: # fails if make generate changes a file
 	@before=$$(git diff | sha256sum) && $(MAKE) --no-print-directory generate && [ "$$before" = "$$(git diff | sha256sum)" ] || \
