@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -21,7 +22,11 @@ import (
 // Charts install definitions and roles for a whole cluster, so these tests have a cluster of their own.
 func TestMain(m *testing.M) { testkit.Main(m, testkit.Env{Workloads: true, Private: true}) }
 
-const operators = "../../operators"
+const (
+	operators = "../../operators"
+	// mailbox is an operator for the whole cluster, with webhooks and conversion. Its chart is not stored.
+	mailbox = "../../sdk/e2e/mailbox"
+)
 
 // eachChart runs a test on every chart in parallel.
 func eachChart(t *testing.T, test func(t *testing.T, dir string)) {
@@ -34,13 +39,42 @@ func eachChart(t *testing.T, test func(t *testing.T, dir string)) {
 	if len(found) < 2 {
 		t.Fatalf("there are the charts %v, want that of each operator", found)
 	}
+	dirs := []string{withChart(t, mailbox)}
 	for _, file := range found {
-		dir := filepath.Dir(filepath.Dir(file))
+		dirs = append(dirs, filepath.Dir(filepath.Dir(file)))
+	}
+	for _, dir := range dirs {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
 			t.Parallel()
 			test(t, dir)
 		})
 	}
+}
+
+// withChart returns a new folder with the config of an operator and its generated chart.
+func withChart(t *testing.T, operator string) string {
+	t.Helper()
+	source, err := filepath.Abs(operator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), filepath.Base(source))
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(filepath.Join(source, "config"), filepath.Join(dir, "config")); err != nil {
+		t.Fatal(err)
+	}
+	if err := generate(dir, "", ""); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// hasPart reports whether the config of an operator has that part.
+func hasPart(dir, part string) bool {
+	_, err := os.Stat(filepath.Join(dir, "config", part))
+	return err == nil
 }
 
 // load reads the chart of an operator. Helm modifies a chart that it installs, so each use loads its own copy.
@@ -110,4 +144,30 @@ func find(t *testing.T, objects []*unstructured.Unstructured, kind string) *unst
 		}
 	}
 	return found
+}
+
+// copyOf returns a new folder with a copy of an operator's config.
+func copyOf(t *testing.T, operator string) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), filepath.Base(operator))
+	if err := os.CopyFS(filepath.Join(dir, "config"), os.DirFS(filepath.Join(operator, "config"))); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// edit replaces a text in a file of config, once.
+func edit(t *testing.T, dir, file, from, to string) {
+	t.Helper()
+	file = filepath.Join(dir, "config", file)
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(data), from) {
+		t.Fatalf("%s does not have %q", file, from)
+	}
+	if err := os.WriteFile(file, []byte(strings.Replace(string(data), from, to, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -25,6 +25,7 @@ type config struct {
 	Description string
 	Namespace   string
 	Deployment  string // its name
+	Replicas    int64
 	Account     string
 	Selector    map[string]string
 	Repository  string
@@ -50,7 +51,8 @@ type config struct {
 	Watched       []*unstructured.Unstructured // permissions in each watched namespace, if the operator watches some
 	Own           []*unstructured.Unstructured // the other permissions in that case
 	Options       []option
-	Namespaced    bool // whether the operator can work in some namespaces only
+	Webhooks      *webhooks // nil without webhooks
+	Namespaced    bool      // whether the operator can work in some namespaces only
 }
 
 // Definitions returns the names of the operator's CustomResourceDefinitions. kubectl accepts them as names of the kinds as
@@ -63,16 +65,16 @@ func (c *config) Definitions() []string {
 	return all
 }
 
-// read reads the folder config of an operator. config/crd, config/access and config/namespaced are optional: an operator
-// without the last one always works in the whole cluster.
+// read reads the folder config of an operator. config/crd, config/access, config/webhook and config/namespaced are
+// optional: an operator without the last one always works in the whole cluster.
 func read(dir, name string) (*config, error) {
 	absolute, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, fmt.Errorf("finding the folder: %w", err)
 	}
 	parts := map[string][]*unstructured.Unstructured{}
-	for _, part := range []string{"crd", "access", "rbac", "manager", overlayNamespaced, overlayDefault} {
-		optional := part == "crd" || part == "access" || part == overlayNamespaced
+	for _, part := range []string{"crd", "access", "webhook", "rbac", "manager", overlayNamespaced, overlayDefault} {
+		optional := slices.Contains([]string{"crd", "access", "webhook", overlayNamespaced}, part)
 		if parts[part], err = build(filepath.Join(absolute, "config", part), optional); err != nil {
 			return nil, err
 		}
@@ -92,7 +94,13 @@ func read(dir, name string) (*config, error) {
 	if err := c.addManager(parts["manager"]); err != nil {
 		return nil, err
 	}
-	c.addRights(parts["rbac"], parts[overlayNamespaced])
+	if err := c.addWebhooks(parts["webhook"]); err != nil {
+		return nil, err
+	}
+	namespaced := slices.DeleteFunc(slices.Clone(parts[overlayNamespaced]), func(o *unstructured.Unstructured) bool {
+		return contains(parts["webhook"], o)
+	})
+	c.addRights(parts["rbac"], namespaced)
 	return c, c.addOptions(filepath.Join(absolute, "config"), parts)
 }
 
@@ -202,6 +210,10 @@ func (c *config) addManager(objects []*unstructured.Unstructured) error {
 	}
 	c.Deployment = deployment.GetName()
 	c.Namespace = deployment.GetNamespace()
+	c.Replicas = 1
+	if replicas, found, _ := unstructured.NestedInt64(deployment.Object, "spec", "replicas"); found {
+		c.Replicas = replicas
+	}
 	c.Selector, _, _ = unstructured.NestedStringMap(deployment.Object, "spec", "selector", "matchLabels")
 	pod, _, _ := unstructured.NestedMap(deployment.Object, "spec", "template", "spec")
 	c.PodAnnotations, _, _ = unstructured.NestedStringMap(deployment.Object, "spec", "template", "metadata", "annotations")

@@ -15,6 +15,8 @@ const (
 	watchedNamespace = "<watched namespace>"
 	accountName      = "<account name>"
 	chartLabels      = "~<chart labels>" // sorts last among the keys
+	injection        = "~<injection>"    // of an object that has other annotations
+	onlyInjection    = "~<only injection>"
 )
 
 // object writes an object as a template of Helm: in the release's namespace or in the current one of a loop, with the
@@ -38,6 +40,15 @@ func (c *config) object(from *unstructured.Unstructured) (string, error) {
 	labels[chartLabels] = ""
 	o.SetLabels(labels)
 	c.setSubjects(o)
+	called := services(o)
+	for _, service := range called {
+		service["namespace"] = releaseNamespace
+	}
+	if len(called) > 0 && len(o.GetAnnotations()) > 0 {
+		setAnnotation(o, injection, "")
+	} else if len(called) > 0 {
+		setAnnotation(o, onlyInjection, "")
+	}
 	text, err := indented(o.Object, 0)
 	if err != nil {
 		return "", err
@@ -49,6 +60,8 @@ func (c *config) object(from *unstructured.Unstructured) (string, error) {
 	account := fmt.Sprintf(`{{ include "%s.serviceAccountName" $ }}`, c.Name)
 	return strings.NewReplacer(
 		"{{", `{{ "{{" }}`,
+		"  annotations:\n    "+onlyInjection+`: ""`, c.injection("  annotations:\n    "),
+		"    "+injection+`: ""`, c.injection("    "),
 		releaseNamespace, "{{ $.Release.Namespace }}",
 		watchedNamespace, "{{ . | quote }}",
 		accountName, account,
@@ -90,16 +103,29 @@ func (c *config) setSubjects(o *unstructured.Unstructured) {
 // definition writes a CustomResourceDefinition that outlives the release.
 func (c *config) definition(from *unstructured.Unstructured) (string, error) {
 	o := from.DeepCopy()
+	setAnnotation(o, "helm.sh/resource-policy", "keep")
+	return c.object(o)
+}
+
+func setAnnotation(o *unstructured.Unstructured, name, value string) {
 	annotations := o.GetAnnotations()
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
-	annotations["helm.sh/resource-policy"] = "keep"
+	annotations[name] = value
 	o.SetAnnotations(annotations)
-	return c.object(o)
 }
 
-// networkPolicy writes a policy with rules that apply only if metrics are served.
+// injection writes the annotation by which cert-manager writes its authority into an object.
+func (c *config) injection(before string) string {
+	if c.Webhooks == nil {
+		return ""
+	}
+	return "  {{- if $.Values.webhooks.certManager.enabled }}\n" + before + "cert-manager.io/inject-ca-from: " +
+		"{{ $.Release.Namespace }}/" + c.Webhooks.Service.GetName() + "\n  {{- end }}"
+}
+
+// networkPolicy writes a policy with rules that apply only if metrics or webhooks are served.
 func (c *config) networkPolicy(from *unstructured.Unstructured) (string, error) {
 	o := from.DeepCopy()
 	ingress, _, err := unstructured.NestedSlice(o.Object, "spec", "ingress")
@@ -111,11 +137,32 @@ func (c *config) networkPolicy(from *unstructured.Unstructured) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	rules, err := indented(map[string]any{"ingress": ingress}, 2)
-	if err != nil {
-		return "", err
+	var forMetrics, forWebhooks []any
+	for _, rule := range ingress {
+		if c.Webhooks.isReached(rule) {
+			forWebhooks = append(forWebhooks, rule)
+		} else {
+			forMetrics = append(forMetrics, rule)
+		}
 	}
-	return fmt.Sprintf("%s\n  {{- if include %q . }}\n%s\n  {{- end }}", policy, c.Name+".metrics", rules), nil
+	metrics := fmt.Sprintf("include %q .", c.Name+".metrics")
+	if len(forWebhooks) == 0 {
+		rules, err := indented(map[string]any{"ingress": forMetrics}, 2)
+		return fmt.Sprintf("%s\n  {{- if %s }}\n%s\n  {{- end }}", policy, metrics, rules), err
+	}
+	const served = ".Values.webhooks.enabled"
+	policy += fmt.Sprintf("\n  {{- if or %s (%s) }}\n  ingress:\n  {{- end }}", served, metrics)
+	for _, part := range []struct {
+		condition string
+		rules     []any
+	}{{metrics, forMetrics}, {served, forWebhooks}} {
+		rules, err := indented(part.rules, 4)
+		if err != nil {
+			return "", err
+		}
+		policy += fmt.Sprintf("\n  {{- if %s }}\n%s\n  {{- end }}", part.condition, rules)
+	}
+	return policy, nil
 }
 
 // indented writes a value as YAML, indented by that number of spaces, without a trailing newline.

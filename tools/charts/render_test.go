@@ -140,7 +140,14 @@ func TestNotAnOperator(t *testing.T) {
 func TestLint(t *testing.T) {
 	eachChart(t, func(t *testing.T, dir string) {
 		kube := &chartutil.KubeVersion{Version: "v1.37.0", Major: "1", Minor: "37"}
-		for _, set := range [][]string{nil, {"watchNamespaces={a,b}"}} {
+		sets := [][]string{nil}
+		if hasPart(dir, overlayNamespaced) {
+			sets = append(sets, []string{"watchNamespaces={a,b}"})
+		}
+		if hasPart(dir, "webhook") {
+			sets = append(sets, certManager, []string{"webhooks.enabled=false", "crds.enabled=false"})
+		}
+		for _, set := range sets {
 			for _, m := range lint.AllWithKubeVersion(filepath.Join(dir, "chart"), values(t, set...), "default", kube).Messages {
 				if m.Severity > support.InfoSev {
 					t.Errorf("with %v: %v", set, m)
@@ -150,21 +157,28 @@ func TestLint(t *testing.T) {
 	})
 }
 
-// Without values the chart installs the objects of `kubectl apply -k config/default`. With one watched namespace it grants
-// the permissions of config/namespaced.
+var certManager = []string{"webhooks.certManager.enabled=true"}
+
+// Without values the chart installs the objects of `kubectl apply -k config/default`. With cert-manager it installs those of
+// config/cert-manager. With one watched namespace it grants the permissions of config/namespaced.
 func TestSameAsConfig(t *testing.T) {
 	eachChart(t, func(t *testing.T, dir string) {
-		for overlay, set := range map[string][]string{"default": nil, "namespaced": {"watchNamespaces={default}"}} {
+		for overlay, set := range map[string][]string{
+			overlayDefault: nil, overlayNamespaced: {"watchNamespaces={default}"}, "cert-manager": certManager,
+		} {
+			if !hasPart(dir, overlay) {
+				continue
+			}
 			want, err := build(filepath.Join(dir, "config", overlay), false)
 			if err != nil {
 				t.Fatal(err)
 			}
 			namespace := find(t, want, "Deployment").GetNamespace()
-			got, err := render(t, load(t, dir), namespace, set...)
+			got, err := render(t, load(t, dir), namespace, append(set, "podDisruptionBudget.enabled=false")...)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if overlay == "namespaced" { // TestValues covers Service and arguments
+			if overlay == overlayNamespaced { // TestValues covers Service and arguments
 				want, got = onlyRights(want), onlyRights(got)
 			} else {
 				compareArgs(t, find(t, want, "Deployment"), find(t, got, "Deployment"))
@@ -282,6 +296,9 @@ func TestValuesThatAreRefused(t *testing.T) {
 	}
 	eachChart(t, func(t *testing.T, dir string) {
 		for name, tc := range cases {
+			if strings.HasPrefix(tc.set, "watchNamespaces") && !hasPart(dir, overlayNamespaced) {
+				continue // TestChartOfTheWholeCluster
+			}
 			_, err := render(t, load(t, dir), "default", tc.set)
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("%s: --set %s: error %v, want one about %s: %s", name, tc.set, err, tc.want, tc.reason)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
@@ -37,7 +38,7 @@ func TestValues(t *testing.T) {
 			}, []any{int64(3), int64(1)},
 		},
 		"one replica, which may be evicted": {
-			nil, func(o rendered) any { return o.has("PodDisruptionBudget") }, false,
+			[]string{"replicas=1"}, func(o rendered) any { return o.has("PodDisruptionBudget") }, false,
 		},
 		"replicas without a budget": {
 			[]string{"replicas=2", "podDisruptionBudget.enabled=false"},
@@ -45,14 +46,15 @@ func TestValues(t *testing.T) {
 		},
 		"what the program is told": {
 			[]string{
-				`watchNamespaces={a,b}`, "workers=7", "log.level=debug", "log.format=console",
-				"extraArgs={--shutdown-timeout=1m}",
+				"workers=7", "log.level=debug", "log.format=console", "extraArgs={--shutdown-timeout=1m}",
 			},
-			func(o rendered) any { return lastArgs(o, 6) },
-			[]string{
-				"--metrics-bind-address=0", "--watch-namespaces=a,b", "--workers=7", "--log-level=debug",
-				"--log-format=console", "--shutdown-timeout=1m",
+			func(o rendered) any {
+				return []any{o.arg("--metrics-bind-address=:8443"), o.arg("--workers=7"), lastArgs(o, 3)}
 			},
+			[]any{true, true, []string{"--log-level=debug", "--log-format=console", "--shutdown-timeout=1m"}},
+		},
+		"where it works": {
+			[]string{`watchNamespaces={a,b}`}, func(o rendered) any { return o.arg("--watch-namespaces=a,b") }, true,
 		},
 		"more environment": {
 			[]string{"extraEnv[0].name=A", "extraEnv[0].value=b"},
@@ -168,7 +170,14 @@ func TestValues(t *testing.T) {
 	}
 	eachChart(t, func(t *testing.T, dir string) {
 		for name, tc := range cases {
-			objects, err := render(t, load(t, dir), "here", tc.set...)
+			set := slices.Clone(tc.set)
+			if !hasPart(dir, overlayNamespaced) && strings.Contains(strings.Join(set, ","), "watchNamespaces") {
+				continue
+			}
+			if hasPart(dir, "webhook") { // see TestWebhookValues
+				set = append(set, "webhooks.enabled=false", "crds.enabled=false")
+			}
+			objects, err := render(t, load(t, dir), "here", set...)
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
 				continue
