@@ -101,6 +101,9 @@ func checkScorecard(b *manifests.Bundle) []Problem {
 			addError("olm-crds-have-resources: %s names no resources", owned.Name)
 		}
 		for _, e := range examples[owned.Kind] {
+			if e.GroupVersionKind().Version != owned.Version {
+				continue
+			}
 			for part, described := range descriptions(&owned) {
 				fields, _, _ := unstructured.NestedMap(e.Object, part)
 				for field := range fields {
@@ -186,9 +189,7 @@ func checkV1(b *manifests.Bundle) []Problem {
 	if len(spec.CustomResourceDefinitions.Required) > 0 || len(b.Dependencies) > 0 {
 		addError("it depends on another package")
 	}
-	if len(spec.WebhookDefinitions) > 0 {
-		addError("it has webhooks, whose certificates each version of OLM makes in another way")
-	}
+	checkWebhooks(b, addError)
 	names := map[string]bool{}
 	for _, d := range spec.InstallStrategy.StrategySpec.DeploymentSpecs {
 		if names[d.Name] || d.Name == "" {

@@ -23,7 +23,9 @@ type config struct {
 	icon    []byte
 	objects []*unstructured.Unstructured // of config/default
 	samples []*unstructured.Unstructured
-	crds    []*apiextensionsv1.CustomResourceDefinition
+	// webhooks are the objects of config/webhook, which is optional.
+	webhooks []*unstructured.Unstructured
+	crds     []*apiextensionsv1.CustomResourceDefinition
 }
 
 func read(name, dir string) (*config, error) {
@@ -37,6 +39,13 @@ func read(name, dir string) (*config, error) {
 	}
 	if c.samples, err = kustomize(filepath.Join(absolute, "config", "samples")); err != nil {
 		return nil, err
+	}
+	webhook := filepath.Join(absolute, "config", "webhook")
+	if _, err := os.Stat(webhook); err == nil {
+		if c.webhooks, err = kustomize(webhook); err != nil {
+			return nil, err
+		}
+		c.objects = c.withoutWebhooks()
 	}
 	for _, o := range c.objects {
 		if o.GetKind() != kindDefinition {
@@ -78,6 +87,7 @@ func (c *config) check(file string) error {
 	addError(spec.Description == "", "spec.description is missing")
 	addError(len(spec.InstallStrategy.StrategySpec.DeploymentSpecs) > 0, "remove spec.install: config says it")
 	addError(len(spec.CustomResourceDefinitions.Owned) > 0, "remove spec.customresourcedefinitions: config says it")
+	addError(len(spec.WebhookDefinitions) > 0, "remove spec.webhookdefinitions: config says it")
 	addError(spec.Replaces != "", "remove spec.replaces: the catalog says it")
 	return errors.Join(errs...)
 }

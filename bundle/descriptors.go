@@ -33,6 +33,9 @@ func (c *config) owned(dir string) ([]v1alpha1.CRDDescription, error) {
 				DisplayName: cmp.Or(kind.displayName, splitWords(crd.Spec.Names.Kind)), Description: schema.Description,
 				Resources: kind.resources,
 			}
+			if d.Resources == nil { // an old version may have no Go type
+				d.Resources = anyVersion(crd, said).resources
+			}
 			if d.Resources == nil {
 				return nil, fmt.Errorf("%s: no marker lists the resources of an object: add the marker %s with resources to the type",
 					crd.Name, markerName)
@@ -46,6 +49,16 @@ func (c *config) owned(dir string) ([]v1alpha1.CRDDescription, error) {
 	}
 	slices.SortFunc(all, func(a, b v1alpha1.CRDDescription) int { return strings.Compare(a.Name+a.Version, b.Name+b.Version) })
 	return all, nil
+}
+
+// anyVersion returns the markers of the first version of a kind that has resources.
+func anyVersion(crd *apiextensionsv1.CustomResourceDefinition, said map[string]kindMarkers) (none kindMarkers) {
+	for _, version := range crd.Spec.Versions {
+		if kind := said[version.Name+"/"+crd.Spec.Names.Kind]; kind.resources != nil {
+			return kind
+		}
+	}
+	return none
 }
 
 // fields describes the fields of spec or status, by path: all fields of the first level, and all fields with markers.

@@ -79,7 +79,10 @@ func RenderAs(name, dir, image string) (*Bundle, error) {
 		set(&csv.Labels, "operatorframework.io/arch."+arch, "supported")
 	}
 	set(&csv.Labels, "operatorframework.io/os.linux", "supported")
-	return b, b.install(c, image)
+	if err := b.install(c, image); err != nil {
+		return nil, err
+	}
+	return b, b.addWebhooks(c)
 }
 
 func set(m *map[string]string, key, value string) {
