@@ -13,10 +13,12 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/keyutil"
 
 	"github.com/homeostat-dev/homeostat/testkit/assets"
+	"github.com/homeostat-dev/homeostat/testkit/internal/egress"
 	"github.com/homeostat-dev/homeostat/testkit/internal/process"
 )
 
@@ -35,7 +37,14 @@ func (c *Cluster) startAPI(ctx context.Context) error {
 	if err := c.startEtcd(); err != nil {
 		return err
 	}
-	return c.startAPIServer(ctx, freePort)
+	if err := c.startAPIServer(ctx, freePort); err != nil {
+		return err
+	}
+	client, err := kubernetes.NewForConfig(c.Config())
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	return egress.Start(c.ctx, c.egressSocket(), client)
 }
 
 // startEtcd starts etcd, and writes the files that etcd and the API server read.
@@ -44,11 +53,16 @@ func (c *Cluster) startEtcd() error {
 	if err != nil {
 		return fmt.Errorf("making the key that signs ServiceAccount tokens: %w", err)
 	}
+	egressConfig, err := egress.Configuration(c.egressSocket())
+	if err != nil {
+		return fmt.Errorf("encoding the egress configuration: %w", err)
+	}
 	if err := writeFiles(map[string][]byte{
-		c.path("tls.crt"):    c.cert.cert,
-		c.path("tls.key"):    c.cert.key,
-		c.path("signer.key"): signer,
-		c.path("tokens.csv"): []byte(c.token + `,testkit,testkit,"system:masters"` + "\n"),
+		c.path("egress.json"): egressConfig,
+		c.path("tls.crt"):     c.cert.cert,
+		c.path("tls.key"):     c.cert.key,
+		c.path("signer.key"):  signer,
+		c.path("tokens.csv"):  []byte(c.token + `,testkit,testkit,"system:masters"` + "\n"),
 	}); err != nil {
 		return err
 	}
@@ -159,6 +173,8 @@ func (c *Cluster) etcdArgs() []string {
 
 func (c *Cluster) etcdURL() string { return "unix://" + c.path("etcd.sock") }
 
+func (c *Cluster) egressSocket() string { return c.path("egress.sock") }
+
 func (c *Cluster) apiServerArgs(port int) []string {
 	args := []string{
 		"--etcd-servers=" + c.etcdURL(),
@@ -175,6 +191,7 @@ func (c *Cluster) apiServerArgs(port int) []string {
 		"--service-cluster-ip-range=10.0.0.0/16",
 		"--authorization-mode=RBAC",
 		"--allow-privileged=true",
+		"--egress-selector-config-file=" + c.path("egress.json"),
 		"--endpoint-reconciler-type=none", // loopback addresses are not valid endpoints
 		// Fair queuing costs 6 % of the CPU time, and its rejections would fail tests on a busy machine.
 		"--enable-priority-and-fairness=false", "--max-requests-inflight=0", "--max-mutating-requests-inflight=0",

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/homeostat-dev/homeostat/testkit/assets"
+	"github.com/homeostat-dev/homeostat/testkit/internal/egress"
 	"github.com/homeostat-dev/homeostat/testkit/internal/process"
 )
 
@@ -23,6 +24,11 @@ const startTimeout = 90 * time.Second
 
 // defaultNodes is enough to test anti-affinity, and to distinguish "on every node" from "on some node".
 const defaultNodes = 3
+
+// AddressAnnotation is the annotation with the address, such as 127.0.0.1:9443, of the process that serves a Service or
+// that runs for a pod. The API server calls a webhook of the Service there, with the name of the Service as server name. The
+// annotation of a Service has precedence over those of its ready pods.
+const AddressAnnotation = egress.AddressAnnotation
 
 // A Tier selects the components of a cluster.
 type Tier string

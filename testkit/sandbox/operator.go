@@ -36,11 +36,19 @@ func (s *Sandbox) startOperator(ctx context.Context, p *Project, program string)
 		return nil, fmt.Errorf("preparing operator %s: %w", p.Name, err)
 	}
 	s.wg.Go(func() { who.refresh(expires, s.stopped) })
-	l, err := newLaunch(&p.Deployment.Spec.Template.Spec.Containers[0], os.Environ(), map[string]string{
+	flags := map[string]string{
 		"kubeconfig": kubeconfig,
 		// A single process has no competitor. After a crash it would wait for its own lease.
 		"leader-elect": "false",
-	}, p.field)
+	}
+	webhooks, err := p.webhookFlags(flags, p.Deployment.Namespace)
+	if err == nil {
+		err = s.registerServices(ctx, p, webhooks)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("preparing operator %s: %w", p.Name, err)
+	}
+	l, err := newLaunch(&p.Deployment.Spec.Template.Spec.Containers[0], os.Environ(), flags, p.field)
 	if err != nil {
 		return nil, fmt.Errorf("preparing operator %s: %w", p.Name, err)
 	}

@@ -131,9 +131,19 @@ func (e *podProcess) tryStart(helpers *sync.WaitGroup) (*supervised, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := newLaunch(e.container, e.environment(), map[string]string{"kubeconfig": kubeconfig}, e.field)
+	flags := map[string]string{"kubeconfig": kubeconfig}
+	webhooks, err := project.webhookFlags(flags, e.pod.Namespace)
 	if err != nil {
 		return nil, err
+	}
+	l, err := newLaunch(e.container, e.environment(), flags, e.field)
+	if err != nil {
+		return nil, err
+	}
+	if webhooks != "" {
+		if err := register(e.pods.ctx, e.pods.client, e.pod.DeepCopy(), webhooks); err != nil {
+			return nil, err
+		}
 	}
 	if len(l.unknown) > 0 {
 		e.pods.report("%s runs without %s, whose values are known in a cluster only", e.name, strings.Join(l.unknown, ", "))

@@ -93,6 +93,11 @@ func (s *Sandbox) start(ctx context.Context) error {
 	if s.opts.WithoutOperators {
 		return s.startWithoutOperators(ctx)
 	}
+	for _, p := range s.opts.Projects {
+		if err := s.checkWebhooks(p); err != nil {
+			return err
+		}
+	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.connect(groupCtx) })
 	var programs []string
@@ -232,7 +237,7 @@ func (s *Sandbox) ApplySamples(ctx context.Context) error {
 		if err := noteLastApplied(u); err != nil {
 			return fmt.Errorf("applying sample %s %s: %w", u.GetKind(), u.GetName(), err)
 		}
-		if err := manifest.Apply(ctx, s.client, u); err != nil {
+		if err := s.applySample(ctx, u); err != nil {
 			return err
 		}
 	}

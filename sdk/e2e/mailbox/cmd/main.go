@@ -1,4 +1,4 @@
-// Command mailbox runs the operator with its webhooks.
+// Command mailbox runs the example operator with its webhooks.
 package main
 
 import (
