@@ -15,8 +15,8 @@
 // [Render] reads the folder of an operator and returns its [Bundle], [Bundle.Write] stores it, and [Check] returns the
 // problems of a stored bundle. Rendering is reproducible: the files contain no time.
 //
-// The objects of config/webhook become the webhooks of the ClusterServiceVersion, as does the conversion of a definition. OLM
-// makes the Service and the certificate.
+// The objects of config/webhook become the webhooks of the ClusterServiceVersion, as does the conversion of a definition.
+// OLM makes the Service and the certificate.
 //
 // A bundle leaves out kinds that OLM does not install: the namespace, network policies and admission policies. Permissions
 // within the operator's namespace become permissions in all namespaces, because OLM does that for an operator that watches

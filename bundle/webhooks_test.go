@@ -86,10 +86,14 @@ func TestTamperedWebhooks(t *testing.T) {
 		"one namespace": {
 			csv, "supported: false\n    type: OwnNamespace", "supported: true\n    type: OwnNamespace", "only AllNamespaces",
 		},
-		"not owned":          {csv, "conversionCRDs:\n    - mailboxes", "conversionCRDs:\n    - boxes", "converts boxes.mail"},
-		"not converted":      {csv, "conversionCRDs:\n    - mailboxes.mail.homeostat.dev\n", "conversionCRDs: []\n", "no webhook of"},
-		"twice":              {csv, "conversionCRDs:\n    -", "conversionCRDs:\n    - mailboxes.mail.homeostat.dev\n    -", "two webhooks convert"},
-		"all groups":         {csv, "- apiGroups:\n      - mail.homeostat.dev\n      apiVersions", "- apiGroups:\n      - '*'\n      apiVersions", "API group *"},
+		"not owned":     {csv, "conversionCRDs:\n    - mailboxes", "conversionCRDs:\n    - boxes", "converts boxes.mail"},
+		"not converted": {csv, "conversionCRDs:\n    - mailboxes.mail.homeostat.dev\n", "conversionCRDs: []\n", "no webhook of"},
+		"twice": {
+			csv, "conversionCRDs:\n", "conversionCRDs:\n    - mailboxes.mail.homeostat.dev\n", "two webhooks convert",
+		},
+		"all groups": {
+			csv, "- apiGroups:\n      - mail.homeostat.dev\n      apiV", "- apiGroups:\n      - '*'\n      apiV", "API group *",
+		},
 		"no domain":          {csv, "generateName: default.", "generateName: Default.", "no domain"},
 		"the same name":      {csv, "type: MutatingAdmissionWebhook", "type: ValidatingAdmissionWebhook", ""},
 		"without conversion": {crd, "strategy: Webhook", "strategy: None", "has no conversion webhook"},

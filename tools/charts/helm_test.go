@@ -40,13 +40,14 @@ type releases struct {
 	definitions []*unstructured.Unstructured
 	controller  string // the name of the Deployment
 	kubeconfig  string
+	webhooks    bool // whether the operator has some
 	// takeOwnership is the flag of that name.
 	takeOwnership bool
 }
 
 func newReleases(t *testing.T, dir string) *releases {
 	t.Helper()
-	r := &releases{t: t, k: testkit.New(t), project: loadProject(t, dir)}
+	r := &releases{t: t, k: testkit.New(t), project: loadProject(t, dir), webhooks: hasPart(dir, "webhook")}
 	objects, err := render(t, load(t, dir), "default")
 	if err != nil {
 		t.Fatal(err)

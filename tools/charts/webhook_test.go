@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // Each value of the webhooks has its documented effect.
@@ -30,6 +29,12 @@ func TestWebhookValues(t *testing.T) {
 	ofTeam, bound := issued, own
 	ofTeam.Issuer = false
 	bound.Rights = false
+	withoutMetrics := own
+	withoutMetrics.Ingress = 1
+	nothing := found{Args: []string{"--webhook-bind-address=0"}}
+	onlyMetrics := nothing
+	onlyMetrics.Ingress = 1
+	off := []string{"webhooks.enabled=false", "crds.enabled=false"}
 	for name, tc := range map[string]struct {
 		set  []string
 		want found
@@ -38,9 +43,9 @@ func TestWebhookValues(t *testing.T) {
 		"cert-manager":                 {certManager, issued},
 		"an issuer of the cluster":     {append(certManager, "webhooks.certManager.issuerRef.name=team"), ofTeam},
 		"rights given by an admin":     {[]string{"rbac.create=false"}, bound},
-		"webhooks of another release":  {[]string{"webhooks.enabled=false", "crds.enabled=false"}, found{Args: []string{"--webhook-bind-address=0"}, Ingress: 1}},
-		"neither webhooks nor metrics": {[]string{"webhooks.enabled=false", "crds.enabled=false", "metrics.enabled=false"}, found{Args: []string{"--webhook-bind-address=0"}}},
-		"webhooks without metrics":     {[]string{"metrics.enabled=false"}, func() found { w := own; w.Ingress = 1; return w }()},
+		"webhooks without metrics":     {[]string{"metrics.enabled=false"}, withoutMetrics},
+		"webhooks of another release":  {off, onlyMetrics},
+		"neither webhooks nor metrics": {append(off, "metrics.enabled=false"), nothing},
 	} {
 		objects, err := render(t, load(t, dir), "here", tc.set...)
 		if err != nil {
@@ -98,8 +103,9 @@ func TestWebhookConfig(t *testing.T) {
 	t.Parallel()
 	dir := copyOf(t, mailbox)
 	edit(t, dir, "webhook/kustomization.yaml", "  - manifests.yaml\n", "")
-	edit(t, dir, "manager/deployment.yaml", "      containers:\n", "      volumes: [{name: a, emptyDir: {}}]\n      containers:\n")
-	edit(t, dir, "manager/deployment.yaml", "          resources:\n", "          volumeMounts: [{name: a, mountPath: /a}]\n          resources:\n")
+	const volumes, mounts = "      volumes: [{name: a, emptyDir: {}}]\n", "          volumeMounts: [{name: a, mountPath: /a}]\n"
+	edit(t, dir, "manager/deployment.yaml", "      containers:\n", volumes+"      containers:\n")
+	edit(t, dir, "manager/deployment.yaml", "          resources:\n", mounts+"          resources:\n")
 	if err := generate(dir, "", ""); err != nil {
 		t.Fatal(err)
 	}
@@ -114,9 +120,8 @@ func TestWebhookConfig(t *testing.T) {
 		if len(mounts) != want || len(volumes) != want || o.has("ValidatingWebhookConfiguration") {
 			t.Errorf("with %s: volumes %v, mounted %v", set, volumes, mounts)
 		}
-		crd := find(t, objects, kindDefinition)
-		if namespace, _, _ := unstructured.NestedString(crd.Object, "spec", "conversion", "webhook", "clientConfig", "service", "namespace"); namespace != "here" {
-			t.Errorf("the conversion is in namespace %q", namespace)
+		if called := services(find(t, objects, kindDefinition)); len(called) != 1 || called[0]["namespace"] != "here" {
+			t.Errorf("the conversion calls %v", called)
 		}
 	}
 	for _, tc := range []struct{ file, from, to, want string }{
