@@ -162,7 +162,7 @@ run-tests = @echo 'Compiling the tests, which takes minutes the first time; then
 packaging = $(foreach t,$(PACKAGING),$(call tool,once) -name $(subst /,-,$(t)) -stamps build/passed $(1) -tests $(t) $(inputs/$(t)) -- \
 	$(MAKE) --no-print-directory test/$(t) &&) true
 PACKAGING = bundle tools/images tools/charts tools/release olm
-inputs/bundle = operators
+inputs/bundle = operators sdk
 inputs/tools/images = operators sdk go.work
 inputs/tools/charts = operators sdk testkit
 inputs/tools/release = operators sdk testkit bundle tools/charts tools/images olm/catalog olm/templates CHANGELOG.md Makefile

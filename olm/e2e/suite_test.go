@@ -37,6 +37,16 @@ type suite struct {
 
 func newSuite(t *testing.T, opts ...testkit.Option) *suite {
 	t.Helper()
+	var dirs []string
+	for _, name := range names(t) {
+		dirs = append(dirs, filepath.Join(operators, name))
+	}
+	return newSuiteOf(t, dirs, opts...)
+}
+
+// newSuiteOf returns a suite that runs the operators in some folders.
+func newSuiteOf(t *testing.T, dirs []string, opts ...testkit.Option) *suite {
+	t.Helper()
 	s := &suite{t: t, k: testkit.New(t, opts...), began: time.Now(), projects: map[string]*sandbox.Project{}, end: func() {}}
 	s.k.Timeout = 3 * time.Minute
 	var err error
@@ -47,12 +57,12 @@ func newSuite(t *testing.T, opts ...testkit.Option) *suite {
 		t.Fatal(err)
 	}
 	var all []*sandbox.Project
-	for _, name := range names(t) {
-		project, err := sandbox.Load(t.Context(), filepath.Join(operators, name))
+	for _, dir := range dirs {
+		project, err := sandbox.Load(t.Context(), dir)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.projects[name] = project
+		s.projects[project.Name] = project
 		all = append(all, project)
 	}
 	s.pods, err = sandbox.RunPods(t.Context(), s.k.Config, all, sandbox.PodsOptions{

@@ -27,8 +27,12 @@ func All(ctx context.Context, root string, notice func(string)) error {
 	if err != nil {
 		return err
 	}
+	dirs := []string{path("sdk/e2e/mailbox")} // with webhooks
 	for _, name := range names {
-		project, err := sandbox.Load(ctx, path("operators/"+name))
+		dirs = append(dirs, path("operators/"+name))
+	}
+	for _, dir := range dirs {
+		project, err := sandbox.Load(ctx, dir)
 		if err != nil {
 			return err
 		}
