@@ -197,7 +197,7 @@ func convertsByWebhook(crd *apiextensionsv1.CustomResourceDefinition) bool {
 // checkWebhooks reports webhooks that OLM v0 or v1 refuses in the cluster.
 func checkWebhooks(b *manifests.Bundle, addError func(format string, args ...any)) {
 	spec := &b.CSV.Spec
-	seen, converted := map[string]bool{}, map[string]bool{}
+	seen := map[string]bool{}
 	for _, w := range spec.WebhookDefinitions {
 		id := string(w.Type) + " " + w.GenerateName
 		if seen[id] {
@@ -218,14 +218,22 @@ func checkWebhooks(b *manifests.Bundle, addError func(format string, args ...any
 				}
 			}
 		}
+	}
+	checkConversions(b, addError)
+}
+
+// checkConversions compares the conversion webhooks with the definitions.
+func checkConversions(b *manifests.Bundle, addError func(format string, args ...any)) {
+	converted := map[string]bool{}
+	for _, w := range b.CSV.Spec.WebhookDefinitions {
 		for _, crd := range w.ConversionCRDs {
 			if converted[crd] {
 				addError("two webhooks convert %s", crd)
 			}
 			converted[crd] = true
-			if !slices.ContainsFunc(spec.CustomResourceDefinitions.Owned,
+			if !slices.ContainsFunc(b.CSV.Spec.CustomResourceDefinitions.Owned,
 				func(d v1alpha1.CRDDescription) bool { return d.Name == crd }) {
-				addError("%s: it converts %s, which the operator does not own", id, crd)
+				addError("webhook %s converts %s, which the operator does not own", w.GenerateName, crd)
 			}
 		}
 	}

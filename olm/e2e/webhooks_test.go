@@ -28,7 +28,7 @@ import (
 const (
 	mailbox         = "../../sdk/e2e/mailbox"
 	mailboxes       = "mailboxes.mail.homeostat.dev"
-	mailboxService  = "mailbox-operator-service" // as OLM names it
+	mailboxService  = "mailbox-operator-service"    // as OLM names it
 	mailboxRevision = "test.homeostat.dev/revision" // an annotation of the definition: the version of its bundle
 )
 

@@ -210,10 +210,7 @@ func (c *config) addManager(objects []*unstructured.Unstructured) error {
 	}
 	c.Deployment = deployment.GetName()
 	c.Namespace = deployment.GetNamespace()
-	c.Replicas = 1
-	if replicas, found, _ := unstructured.NestedInt64(deployment.Object, "spec", "replicas"); found {
-		c.Replicas = replicas
-	}
+	c.Replicas = replicas(deployment)
 	c.Selector, _, _ = unstructured.NestedStringMap(deployment.Object, "spec", "selector", "matchLabels")
 	pod, _, _ := unstructured.NestedMap(deployment.Object, "spec", "template", "spec")
 	c.PodAnnotations, _, _ = unstructured.NestedStringMap(deployment.Object, "spec", "template", "metadata", "annotations")
@@ -237,6 +234,13 @@ func (c *config) addManager(objects []*unstructured.Unstructured) error {
 			c.Deployment)
 	}
 	return nil
+}
+
+func replicas(deployment *unstructured.Unstructured) int64 {
+	if n, found, err := unstructured.NestedInt64(deployment.Object, "spec", "replicas"); found && err == nil {
+		return n
+	}
+	return 1
 }
 
 // fields returns the fields of an object except the excluded ones, sorted, each in an object of its own.

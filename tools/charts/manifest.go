@@ -146,23 +146,28 @@ func (c *config) networkPolicy(from *unstructured.Unstructured) (string, error) 
 		}
 	}
 	metrics := fmt.Sprintf("include %q .", c.Name+".metrics")
-	if len(forWebhooks) == 0 {
+	if c.Webhooks == nil {
 		rules, err := indented(map[string]any{"ingress": forMetrics}, 2)
 		return fmt.Sprintf("%s\n  {{- if %s }}\n%s\n  {{- end }}", policy, metrics, rules), err
 	}
-	const served = ".Values.webhooks.enabled"
-	policy += fmt.Sprintf("\n  {{- if or %s (%s) }}\n  ingress:\n  {{- end }}", served, metrics)
-	for _, part := range []struct {
-		condition string
-		rules     []any
-	}{{metrics, forMetrics}, {served, forWebhooks}} {
-		rules, err := indented(part.rules, 4)
-		if err != nil {
-			return "", err
-		}
-		policy += fmt.Sprintf("\n  {{- if %s }}\n%s\n  {{- end }}", part.condition, rules)
+	if len(forWebhooks) == 0 {
+		return "", fmt.Errorf("NetworkPolicy %s blocks the API server: add a rule of its own for the port of Service %s",
+			o.GetName(), c.Webhooks.Service.GetName())
 	}
-	return policy, nil
+	const served = ".Values.webhooks.enabled"
+	onMetrics, err := indented(forMetrics, 4)
+	if err != nil {
+		return "", err
+	}
+	onWebhooks, err := indented(forWebhooks, 4)
+	if err != nil {
+		return "", err
+	}
+	ingressTemplate := []string{
+		policy, "  {{- if or " + served + " (" + metrics + ") }}", "  ingress:", "  {{- end }}",
+		"  {{- if " + metrics + " }}", onMetrics, "  {{- end }}", "  {{- if " + served + " }}", onWebhooks, "  {{- end }}",
+	}
+	return strings.Join(ingressTemplate, "\n"), nil
 }
 
 // indented writes a value as YAML, indented by that number of spaces, without a trailing newline.

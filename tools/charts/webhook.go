@@ -108,22 +108,13 @@ func (w *webhooks) isReached(rule any) bool {
 
 // services returns the Services that an object makes the API server call, not copies.
 func services(o *unstructured.Unstructured) (all []map[string]any) {
-	for _, client := range clients(o) {
-		if service, ok := client["service"].(map[string]any); ok {
-			all = append(all, service)
-		}
-	}
-	return all
-}
-
-// clients returns how an object makes the API server call webhooks, not copies.
-func clients(o *unstructured.Unstructured) (all []map[string]any) {
 	conversion, _, _ := unstructured.NestedFieldNoCopy(o.Object, "spec", "conversion", "webhook")
 	hooks, _ := o.Object["webhooks"].([]any)
-	for _, h := range append(hooks[:len(hooks):len(hooks)], conversion) {
+	for _, h := range append(slices.Clip(hooks), conversion) {
 		hook, _ := h.(map[string]any)
-		if client, ok := hook["clientConfig"].(map[string]any); ok {
-			all = append(all, client)
+		client, _ := hook["clientConfig"].(map[string]any)
+		if service, ok := client["service"].(map[string]any); ok {
+			all = append(all, service)
 		}
 	}
 	return all

@@ -127,6 +127,7 @@ func TestWebhookConfig(t *testing.T) {
 	for _, tc := range []struct{ file, from, to, want string }{
 		{"crd/mailboxes.yaml", "name: mailbox-webhook", "name: other", "calls Service mailbox-operator/other"},
 		{"webhook/manifests.yaml", "namespace: mailbox-operator", "namespace: other", "calls Service other/mailbox-webhook"},
+		{"manager/network_policy.yaml", "port: webhook", "port: probes", "NetworkPolicy mailbox-operator blocks the API server"},
 		{"webhook/service.yaml", "kind: Service", "kind: ConfigMap", "may have webhook configurations, a Service"},
 	} {
 		dir := copyOf(t, mailbox)
