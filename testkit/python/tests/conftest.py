@@ -1,0 +1,25 @@
+"""The tests of the plugin run pytest in pytest."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Callable
+
+import pytest
+
+from homeostat_testkit import Namespace, Operator
+
+pytest_plugins = ["pytester"]
+
+OPERATORS = Path(__file__).resolve().parents[2] / "internal" / "explore" / "testdata" / "python"
+
+
+@pytest.fixture
+def broken(namespace: Namespace) -> Callable[[str], Operator]:
+    """Starts an operator with a known bug, by the name of its file."""
+
+    def start(name: str) -> Operator:
+        return namespace.operator(sys.executable, str(OPERATORS / name.replace("_", "-") / f"{name}.py")).start()
+
+    return start
