@@ -312,6 +312,7 @@ func (o *observation) until(w *intercept.Interceptor) []intercept.Call {
 	for i, c := range calls {
 		if c.Ended == 0 || c.Ended > over {
 			calls[i].Code = 0
+			calls[i].Reached = false
 			calls[i].Lost = "no answer yet"
 		}
 	}

@@ -101,8 +101,8 @@ func (k *K) startProgram(p Program, o startOptions) (*Instance, error) {
 }
 
 // Kubeconfig returns the path of a kubeconfig of an administrator, for programs that act as the user of the test, such as
-// kubectl or a client in another language. Their requests are recorded as those of the test. Its default namespace is that of
-// the test.
+// kubectl or a client in another language. Their requests are recorded as those of the test. Its default namespace is that
+// of the test.
 func (k *K) Kubeconfig() string {
 	k.t.Helper()
 	path, err := k.kubeconfig()

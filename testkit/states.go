@@ -25,7 +25,8 @@ func (k *K) States(obj client.Object) []*unstructured.Unstructured {
 	var states []*unstructured.Unstructured
 	for _, c := range k.obs.history() {
 		u := c.Object
-		if u.GroupVersionKind().GroupKind() != gvk.GroupKind() || client.ObjectKeyFromObject(u) != client.ObjectKeyFromObject(obj) {
+		isNamed := client.ObjectKeyFromObject(u) == client.ObjectKeyFromObject(obj)
+		if u.GroupVersionKind().GroupKind() != gvk.GroupKind() || !isNamed {
 			continue
 		}
 		if c.Type == watch.Deleted {

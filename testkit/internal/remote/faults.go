@@ -52,8 +52,9 @@ type faults struct {
 var reasons = map[int32]metav1.StatusReason{
 	http.StatusForbidden: metav1.StatusReasonForbidden, http.StatusNotFound: metav1.StatusReasonNotFound,
 	http.StatusConflict: metav1.StatusReasonConflict, http.StatusUnprocessableEntity: metav1.StatusReasonInvalid,
-	http.StatusTooManyRequests: metav1.StatusReasonTooManyRequests, http.StatusInternalServerError: metav1.StatusReasonInternalError,
-	http.StatusServiceUnavailable: metav1.StatusReasonServiceUnavailable, http.StatusGatewayTimeout: metav1.StatusReasonTimeout,
+	http.StatusTooManyRequests: metav1.StatusReasonTooManyRequests, http.StatusGatewayTimeout: metav1.StatusReasonTimeout,
+	http.StatusInternalServerError: metav1.StatusReasonInternalError,
+	http.StatusServiceUnavailable:  metav1.StatusReasonServiceUnavailable,
 }
 
 // Before implements intercept.Hook.
@@ -88,7 +89,7 @@ func (f *faults) After(req *http.Request, c *intercept.Call, resp *http.Response
 	switch c.Target {
 	case "lose":
 		_ = resp.Body.Close()
-		return nil, errLost{}
+		return nil, lostError{}
 	case "kill-after":
 		_ = resp.Body.Close()
 		return nil, f.kill(req.Context(), c)
@@ -97,11 +98,11 @@ func (f *faults) After(req *http.Request, c *intercept.Call, resp *http.Response
 	}
 }
 
-// errLost is the error of a request whose response is lost.
-type errLost struct{}
+// lostError is the error of a request whose response is lost.
+type lostError struct{}
 
 // Error implements error.
-func (errLost) Error() string { return "the connection was broken before the answer arrived" }
+func (lostError) Error() string { return "the connection was broken before the answer arrived" }
 
 // kill kills the operator that sent a request. The request never ends for it.
 func (f *faults) kill(ctx context.Context, c *intercept.Call) error {

@@ -40,7 +40,8 @@ func (s *Server) apply(_ context.Context, p struct {
 	Test    string           `json:"test"`
 	Objects []map[string]any `json:"objects"`
 	Path    string           `json:"path"`
-}) (applied []map[string]any, err error) {
+},
+) (applied []map[string]any, err error) {
 	err = s.on(p.Test, func(t *test) error {
 		var objects []*unstructured.Unstructured
 		for _, o := range p.Objects {
@@ -68,7 +69,8 @@ func (s *Server) patch(_ context.Context, p struct {
 
 	Patch       json.RawMessage `json:"patch"`
 	Subresource string          `json:"subresource"`
-}) (patched map[string]any, err error) {
+},
+) (patched map[string]any, err error) {
 	err = s.on(p.Test, func(t *test) error {
 		u := t.locate(p.object())
 		patch := client.RawPatch(types.MergePatchType, p.Patch)
@@ -130,7 +132,8 @@ func (s *Server) list(_ context.Context, p struct {
 	reference
 
 	Labels map[string]string `json:"labels"`
-}) (objects []map[string]any, err error) {
+},
+) (objects []map[string]any, err error) {
 	objects = []map[string]any{}
 	err = s.on(p.Test, func(t *test) error {
 		u := t.locate(p.object())
@@ -150,7 +153,8 @@ func (s *Server) list(_ context.Context, p struct {
 func (s *Server) refused(_ context.Context, p struct {
 	Test   string         `json:"test"`
 	Object map[string]any `json:"object"`
-}) (message string, err error) {
+},
+) (message string, err error) {
 	err = s.on(p.Test, func(t *test) error {
 		message = t.kit.Refused(&unstructured.Unstructured{Object: p.Object})
 		return nil

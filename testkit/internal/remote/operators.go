@@ -19,7 +19,8 @@ func (s *Server) start(_ context.Context, p struct {
 	Command []string `json:"command"`
 	Env     []string `json:"env"`
 	Folder  string   `json:"folder"`
-}) (number int, err error) {
+},
+) (number int, err error) {
 	err = s.on(p.Test, func(t *test) error {
 		op := t.kit.StartProgram(testkit.Program{Args: p.Command, Env: p.Env, Dir: p.Folder}, testkit.ClusterWide())
 		t.mu.Lock()
@@ -72,7 +73,8 @@ func (s *Server) wait(_ context.Context, p struct {
 	operator
 
 	Timeout float64 `json:"timeout"` // in seconds
-}) error {
+},
+) error {
 	return s.onOperator(p.operator, func(op *testkit.Instance) error {
 		select {
 		case <-op.Done():
@@ -88,7 +90,8 @@ func (s *Server) idle(_ context.Context, p struct {
 	Test    string  `json:"test"`
 	Quiet   float64 `json:"quiet"`   // in seconds
 	Timeout float64 `json:"timeout"` // in seconds
-}) error {
+},
+) error {
 	return s.on(p.Test, func(t *test) error {
 		ctx, cancel := context.WithTimeout(t.ctx, seconds(p.Timeout))
 		defer cancel()
@@ -105,7 +108,8 @@ func (s *Server) watches(_ context.Context, p struct {
 	Test  string `json:"test"`
 	Kind  kind   `json:"kind"`
 	Cause string `json:"cause"`
-}) (n int, err error) {
+},
+) (n int, err error) {
 	err = s.on(p.Test, func(t *test) error {
 		switch kind := intercept.GroupResource(p.Kind); p.Cause {
 		case "break":
@@ -132,7 +136,8 @@ type kind struct {
 func (s *Server) outage(_ context.Context, p struct {
 	Test string `json:"test"`
 	Ends bool   `json:"ends"`
-}) (obstructed int, err error) {
+},
+) (obstructed int, err error) {
 	err = s.on(p.Test, func(t *test) error {
 		if p.Ends {
 			obstructed = t.interceptor.Clear()
@@ -181,7 +186,8 @@ func (s *Server) addFault(_ context.Context, p struct {
 	Test string `json:"test"`
 
 	injection
-}) (number int, err error) {
+},
+) (number int, err error) {
 	err = s.on(p.Test, func(t *test) error {
 		number, err = t.faults.add(&p.injection)
 		return err
@@ -193,7 +199,8 @@ func (s *Server) addFault(_ context.Context, p struct {
 func (s *Server) endFault(_ context.Context, p struct {
 	Test  string `json:"test"`
 	Fault int    `json:"fault"`
-}) (hits int, err error) {
+},
+) (hits int, err error) {
 	err = s.on(p.Test, func(t *test) error {
 		hits = t.faults.end(p.Fault)
 		return nil
@@ -212,7 +219,8 @@ func (s *Server) failPods(_ context.Context, p struct {
 	Mode   string `json:"mode"`
 	// ExitCode ends the containers once, in place of a mode.
 	ExitCode *int32 `json:"exitCode"`
-}) error {
+},
+) error {
 	return s.on(p.Test, func(t *test) error {
 		mode, ok := modes[p.Mode]
 		if p.ExitCode != nil {
@@ -231,7 +239,8 @@ func (s *Server) failPods(_ context.Context, p struct {
 func (s *Server) healPods(_ context.Context, p struct {
 	Test   string `json:"test"`
 	Labels string `json:"labels"`
-}) error {
+},
+) error {
 	return s.on(p.Test, func(t *test) error {
 		t.kit.Kubelet.Heal(p.Labels)
 		return nil

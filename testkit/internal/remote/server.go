@@ -1,8 +1,8 @@
 // Package remote serves tests in other languages: a client opens tests, acts on a control plane, and runs its operator as a
 // program, with the rules, faults and timelines of package testkit.
 //
-// Client and server exchange JSON-RPC 2.0 messages, one for each line, over two streams. docs/protocol.md describes them. The
-// server calls the client back for checks that are written in the client's language.
+// Client and server exchange JSON-RPC 2.0 messages, one for each line, over two streams. docs/protocol.md describes them.
+// The server calls the client back for checks that are written in the client's language.
 package remote
 
 import (
@@ -77,19 +77,19 @@ func (s *Server) methods() handler.Map {
 		"list":       handler.New(s.list),
 		"refused":    handler.New(s.refused),
 		"eventually": handler.New(s.eventually), "consistently": handler.New(s.consistently),
-		"states":              handler.New(s.states),
-		"pods.fail":           handler.New(s.failPods),
-		"pods.heal":           handler.New(s.healPods),
-		"operator.start":      handler.New(s.start),
-		"operator.stop":       handler.New(s.stop),
-		"operator.kill":       handler.New(s.kill),
-		"operator.wait":       handler.New(s.wait),
-		"operator.idle":       handler.New(s.idle),
-		"operator.requests":   handler.New(s.requests),
-		"operator.fault":      handler.New(s.addFault),
-		"operator.fault.end":  handler.New(s.endFault),
-		"operator.watches":    handler.New(s.watches),
-		"operator.outage":     handler.New(s.outage),
+		"states":             handler.New(s.states),
+		"pods.fail":          handler.New(s.failPods),
+		"pods.heal":          handler.New(s.healPods),
+		"operator.start":     handler.New(s.start),
+		"operator.stop":      handler.New(s.stop),
+		"operator.kill":      handler.New(s.kill),
+		"operator.wait":      handler.New(s.wait),
+		"operator.idle":      handler.New(s.idle),
+		"operator.requests":  handler.New(s.requests),
+		"operator.fault":     handler.New(s.addFault),
+		"operator.fault.end": handler.New(s.endFault),
+		"operator.watches":   handler.New(s.watches),
+		"operator.outage":    handler.New(s.outage),
 	}
 }
 
@@ -101,7 +101,8 @@ type connection struct {
 
 func (s *Server) connect(ctx context.Context, p struct {
 	Protocol int `json:"protocol"`
-}) (connection, error) {
+},
+) (connection, error) {
 	if p.Protocol != Version {
 		return connection{}, jrpc2.Errorf(jrpc2.InvalidParams, "the client speaks version %d of the protocol, and this testkit "+
 			"version %d: use a client and a testkit of the same release", p.Protocol, Version)

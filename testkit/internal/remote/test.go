@@ -51,7 +51,8 @@ func (s *Server) open(ctx context.Context, p struct {
 	Timeout float64  `json:"timeout"` // in seconds
 	Without []string `json:"without"`
 	Reason  string   `json:"reason"`
-}) (opened, error) {
+},
+) (opened, error) {
 	s.mu.Lock()
 	s.count++
 	t := &test{id: strconv.Itoa(s.count), name: p.Name, replay: p.Replay}
@@ -96,7 +97,8 @@ type closed struct {
 func (s *Server) close(_ context.Context, p struct {
 	Test   string `json:"test"`
 	Failed bool   `json:"failed"`
-}) (closed, error) {
+},
+) (closed, error) {
 	t, err := s.find(p.Test)
 	if err != nil {
 		return closed{}, err

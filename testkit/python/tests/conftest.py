@@ -12,7 +12,9 @@ from homeostat_testkit import Namespace, Operator
 
 pytest_plugins = ["pytester"]
 
-OPERATORS = Path(__file__).resolve().parents[2] / "internal" / "explore" / "testdata" / "python"
+HERE = Path(__file__).resolve().parents[1]
+HOME = Path.home()
+OPERATORS = HERE.parent / "internal" / "explore" / "testdata" / "python"
 
 
 @pytest.fixture
@@ -23,3 +25,11 @@ def broken(namespace: Namespace) -> Callable[[str], Operator]:
         return namespace.operator(sys.executable, str(OPERATORS / name.replace("_", "-") / f"{name}.py")).start()
 
     return start
+
+
+@pytest.fixture
+def inner(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """A folder for an inner pytest, which imports the package, and uses the cache of the user: pytester has another home."""
+    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    monkeypatch.setenv("HOME", str(HOME))
+    return pytester

@@ -37,6 +37,7 @@ def test_already_exists_taken_for_success(namespace: Namespace, broken: Broken) 
 def test_dead_watch(namespace: Namespace, broken: Broken) -> None:
     broken("watch_dies")
     namespace.eventually(namespace.apply(PAGE), ready())
+    namespace.idle()
     assert namespace.break_watches("pages.testkit.homeostat.dev") == 1
     namespace.patch(PAGE, {"spec": {"text": "changed"}})
     with pytest.raises(Failure, match="not: lambda o"):

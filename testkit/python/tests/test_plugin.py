@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from .conftest import OPERATORS
 
-HERE = Path(__file__).resolve().parents[1]
-
-
-HOME = Path.home()
-
-
-@pytest.fixture(autouse=True)
-def environment(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets the inner pytest import the package, and use the cache of the user: pytester has another home directory."""
-    monkeypatch.setenv("PYTHONPATH", str(HERE))
-    monkeypatch.setenv("HOME", str(HOME))
-
 
 @pytest.fixture
-def project(pytester: pytest.Pytester) -> pytest.Pytester:
+def project(inner: pytest.Pytester) -> pytest.Pytester:
     """A project with the correct operator."""
-    pytester.makeini(
+    inner.makeini(
         f"""
         [pytest]
         addopts = -p homeostat_testkit.plugin
@@ -33,13 +19,13 @@ def project(pytester: pytest.Pytester) -> pytest.Pytester:
         testkit_operator = python3 {OPERATORS}/correct/pages.py
         """
     )
-    pytester.makeconftest(
+    inner.makeconftest(
         """
         PAGE = {"apiVersion": "testkit.homeostat.dev/v1", "kind": "Page", "metadata": {"name": "home"},
                 "spec": {"text": "hello", "port": 80}}
         """
     )
-    return pytester
+    return inner
 
 
 def test_a_failure_has_a_timeline(project: pytest.Pytester) -> None:
@@ -160,11 +146,11 @@ def test_workers_share_a_control_plane(project: pytest.Pytester) -> None:
         ("def test_it(namespace): namespace.operator('no-such-program').start()", "no-such-program"),
     ],
 )
-def test_mistakes(pytester: pytest.Pytester, test: str, message: str) -> None:
-    pytester.makeini("[pytest]\naddopts = -p homeostat_testkit.plugin\n")
+def test_mistakes(inner: pytest.Pytester, test: str, message: str) -> None:
+    inner.makeini("[pytest]\naddopts = -p homeostat_testkit.plugin\n")
     if "explore" in test:
-        pytester.makeini("[pytest]\naddopts = -p homeostat_testkit.plugin\ntestkit_operator = python3 x.py\n")
-    pytester.makepyfile(test)
-    result = pytester.runpytest_subprocess()
+        inner.makeini("[pytest]\naddopts = -p homeostat_testkit.plugin\ntestkit_operator = python3 x.py\n")
+    inner.makepyfile(test)
+    result = inner.runpytest_subprocess()
     assert result.ret == 1
     result.stdout.fnmatch_lines([f"*{message}*"])

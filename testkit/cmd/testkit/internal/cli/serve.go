@@ -54,7 +54,8 @@ func (c *command) serve(ctx context.Context, args []string) error {
 			tier = cluster.Workloads
 		}
 		// The client shows the progress of a build.
-		if _, err := assets.Find(ctx, assets.Options{Programs: cluster.Programs(tier), Progress: assets.Print(c.err)}); err != nil {
+		options := assets.Options{Programs: cluster.Programs(tier), Progress: assets.Print(c.err)}
+		if _, err := assets.Find(ctx, options); err != nil {
 			return err
 		}
 	}
