@@ -96,8 +96,8 @@ func (v *version) checkListKeys(declared map[string][]string) error {
 	want := listKeys(v.schema, "", map[string][]string{})
 	for path, keys := range want {
 		if got := declared[path]; !slices.Equal(got, keys) {
-			errs = append(errs, fmt.Errorf("version %s: ListKeys of %s are %q, but x-kubernetes-list-map-keys are %q",
-				v.name, path, got, keys))
+			errs = append(errs, fmt.Errorf("version %s: ListKeys of %s are %q, but x-kubernetes-list-map-keys are %q: write %q: {%q}",
+				v.name, path, got, keys, path, strings.Join(keys, `", "`)))
 		}
 	}
 	for path := range declared {

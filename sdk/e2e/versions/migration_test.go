@@ -287,3 +287,28 @@ func TestNothingToMigrate(t *testing.T) {
 		t.Error("there is a condition")
 	}
 }
+
+// A dry run says what is to be rewritten, and writes nothing.
+func TestDryRunOfAMigration(t *testing.T) {
+	t.Parallel()
+	d := filled(t)
+	cfg, requests := d.Record(d.account())
+	m := &migration.Migrator{CRDs: []string{d.crd.Name}}
+	prints := func(want string) {
+		t.Helper()
+		var out strings.Builder
+		if err := m.DryRun(t.Context(), cfg, nil, &out); err != nil || out.String() != d.crd.Name+": "+want+"\n" {
+			t.Errorf("%v; printed %q, want %q", err, out.String(), want)
+		}
+	}
+	prints("objects that are stored in v1alpha1 would be rewritten in v1beta1")
+	d.requireStored("v1alpha1", "v1beta1")
+	d.migrate(migration.Migrator{PerSecond: 1000, Delay: -1}, d.account())
+	d.waitCondition(migration.ReasonMigrated, "")
+	prints("nothing would be rewritten: all objects are stored in v1beta1")
+	for _, r := range requests.Requests() {
+		if r.IsWrite() {
+			t.Errorf("the dry run has sent %s", r)
+		}
+	}
+}
