@@ -14,8 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// DryRun prints, for each kind, whether stored objects would be rewritten, and in which version. It writes nothing. It is the
-// DryRun of a program.CustomController. It does not count the objects: the API server does not tell their stored versions.
+// DryRun prints, for each kind, whether stored objects would be rewritten, and in which version. It writes nothing. It is
+// the DryRun of a program.CustomController. It does not count the objects: the API server does not tell their stored
+// versions.
 func (m *Migrator) DryRun(ctx context.Context, cfg *rest.Config, _ []string, out io.Writer) error {
 	if err := m.validate(); err != nil {
 		return err

@@ -52,8 +52,8 @@ takes some minutes; after that it takes seconds.
         Run an operator, a program in any language, through a scenario many times, each time with another fault, and report
         the rules that it violates. See testkit explore --help.
   testkit serve [--workloads] [--crd FILE] [--rbac FILE [--service-account NAME]]
-        Serve tests in another language, with JSON-RPC on the standard input and output: docs/protocol.md describes the messages.
-        The package for Python, testkit/python, starts it. --crd, --rbac and --workloads are as for testkit exec.
+        Serve tests in another language, with JSON-RPC on the standard input and output: docs/protocol.md describes the
+        messages. The package for Python, testkit/python, starts it. The options are those of testkit exec.
   testkit assets
         Find or build the programs of the control plane and print their folder.
 
