@@ -61,7 +61,11 @@ func (p *project) findOperators() error {
 				continue
 			}
 			for _, spec := range variables.Specs {
-				if op := p.operatorOf(file, spec.(*ast.ValueSpec)); op != nil {
+				value, ok := spec.(*ast.ValueSpec)
+				if !ok {
+					continue
+				}
+				if op := p.operatorOf(file, value); op != nil {
 					p.operators = append(p.operators, op)
 				}
 			}
@@ -148,7 +152,7 @@ func nameOf(literal *ast.CompositeLit) string {
 		key, _ := field.Key.(*ast.Ident)
 		value, ok := field.Value.(*ast.BasicLit)
 		if ok && key != nil && key.Name == "Name" {
-			name, _ := strconv.Unquote(value.Value) //nolint:errcheck // a number has no name
+			name, _ := strconv.Unquote(value.Value) // a number has no name
 			return name
 		}
 	}
@@ -214,7 +218,10 @@ func markersOf(file *ast.File, kind string) []string {
 	var lines []string
 	for _, decl := range file.Decls {
 		types, ok := decl.(*ast.GenDecl)
-		if !ok || types.Tok != token.TYPE || types.Doc == nil || types.Specs[0].(*ast.TypeSpec).Name.Name != kind {
+		if !ok || types.Tok != token.TYPE || types.Doc == nil {
+			continue
+		}
+		if spec, ok := types.Specs[0].(*ast.TypeSpec); !ok || spec.Name.Name != kind {
 			continue
 		}
 		for _, line := range types.Doc.List {

@@ -138,7 +138,8 @@ func (p *project) webhooks(op *operator, r webhookRequest) (*webhooks, error) {
 		to   *string
 		name string
 	}{
-		{namespaceLine, &w.Namespace, "namespace"}, {accountLine, &w.Account, "serviceAccountName"},
+		{namespaceLine, &w.Namespace, "namespace"},
+		{accountLine, &w.Account, "serviceAccountName"},
 		{selectorLine, &w.Selector, "app.kubernetes.io/name among the labels of its selector"},
 	} {
 		match := value.line.FindSubmatch(deployment)
