@@ -229,7 +229,8 @@ generate: ## Generate deep copies, CRDs, roles and reference pages from the Go t
 	@cd sdk/bench && $(call tool,controller-gen) paths=./work crd output:crd:dir=work/crd
 	@cd sdk/e2e/mailbox && $(call tool,controller-gen) paths=. webhook output:webhook:dir=config/webhook
 	@for m in $(OPERATORS); do (cd $$m && $(call tool,controller-gen) paths=./... \
-		crd output:crd:dir=config/crd rbac:roleName=$${m##*/} output:rbac:dir=config/rbac) || exit; done
+		crd output:crd:dir=config/crd rbac:roleName=$${m##*/} output:rbac:dir=config/rbac \
+		webhook output:webhook:dir=config/webhook) || exit; done
 	@for m in $(patsubst %/api,%,$(wildcard $(OPERATORS:%=%/api))); do (cd $$m && mkdir -p docs && $(call tool,crd-ref-docs) \
 		--source-path=api --config=$(CURDIR)/tools/reference/config.yaml --templates-dir=$(CURDIR)/tools/reference \
 		--renderer=markdown --template-value=operator=$${m##*/} --output-path=docs/reference.md --log-level=ERROR) || exit; done

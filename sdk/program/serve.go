@@ -36,6 +36,9 @@ func (s *settings) serve(ctx context.Context, cfg *rest.Config, operators []Runn
 	for i, op := range operators {
 		names[i], _ = op.Describe()
 		if err := op.SetupWithManager(mgr, sdk.InNamespaces(s.namespaces...), sdk.Workers(s.workers), withFlags); err != nil {
+			if _, ok := errors.AsType[*setup.FlagError](err); ok {
+				return &usageError{fmt.Errorf("%w (see --help)", err)}
+			}
 			return err
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
+	"github.com/homeostat-dev/homeostat/sdk/internal/setup"
 	"github.com/homeostat-dev/homeostat/sdk/webhook/internal/authority"
 )
 
@@ -122,7 +123,7 @@ func (s *server) newAuthority(mgr manager.Manager) (*authority.Authority, error)
 		name = namespace
 		content, err := os.ReadFile(namespaceFile)
 		if err != nil {
-			return nil, fmt.Errorf("--%s=%s: the program does not run in a cluster, whose namespace it would take: "+
+			return nil, setup.NewFlagError("--%s=%s: the program does not run in a cluster, whose namespace it would take: "+
 				"set it to NAMESPACE/NAME, or set --%s", serviceFlag, s.service, certDirFlag)
 		}
 		namespace = strings.TrimSpace(string(content))

@@ -66,9 +66,13 @@ func install(ctx context.Context, o *Operator, k *kubectl, m *manifests) (_ *ins
 	if i.client, err = client.New(lease.Config, client.Options{Scheme: scheme}); err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
+	source, err := k.source(m)
+	if err != nil {
+		return nil, err
+	}
 	for range 2 {
 		var warnings string
-		if i.applied, warnings, err = k.runWarned(ctx, kubeconfig, "apply", "-k", m.overlay.Dir); err != nil {
+		if i.applied, warnings, err = k.runWarned(ctx, kubeconfig, append([]string{"apply"}, source...)...); err != nil {
 			return nil, fmt.Errorf("installing overlay %s: %w", m.overlay.Dir, err)
 		}
 		if warnings != "" {

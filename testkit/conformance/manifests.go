@@ -93,7 +93,8 @@ func leastPrivilege(o *Operator, m *manifests) []finding {
 			continue
 		}
 		for _, rule := range role.Rules {
-			if mistake := mistakeOf(rule, object.GetKind(), o.AllowSecrets || m.overlay.AllowSecrets); mistake != "" {
+			secrets := o.AllowSecrets || m.overlay.AllowSecrets || m.ownSecrets(rule)
+			if mistake := mistakeOf(rule, object.GetKind(), secrets); mistake != "" {
 				found = append(found, finding{describe(object), mistake})
 			}
 		}

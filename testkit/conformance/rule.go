@@ -43,8 +43,9 @@ func (v *Violation) Error() string {
 // rules are in the order in which an installation is checked: the later rules depend on the state left by earlier ones.
 var rules = []Rule{
 	{
-		Name:     "least-privilege",
-		Doc:      "A role lists what the operator needs: no wildcards, and Secrets only if permitted.",
+		Name: "least-privilege",
+		Doc: "A role lists what the operator needs: no wildcards, and Secrets only if permitted, or by the names of those " +
+			"that the overlay installs.",
 		Fix:      "list the API groups, resources and verbs that the operator needs",
 		rendered: leastPrivilege,
 	},

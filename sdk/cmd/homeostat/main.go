@@ -1,5 +1,5 @@
-// Command homeostat creates operators. It is a module without requirements of other modules of this repository, so that it
-// can be installed by its path and version after a release.
+// Command homeostat creates operators and adds webhooks to them. It is a module without requirements of other modules of
+// this repository, so that it can be installed by its path and version after a release.
 package main
 
 import (

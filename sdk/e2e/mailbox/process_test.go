@@ -325,9 +325,9 @@ func TestMissingFolder(t *testing.T) {
 		t.Errorf("exit code %d, output\n%swant\n%s", code, p.output(), want)
 	}
 	p = start(t, k, "--webhook-bind-address=127.0.0.1:9443")
-	const outside = "Error: preparing the webhooks of operator mailbox: --webhook-service=mailbox-webhook: the program does " +
-		"not run in a cluster, whose namespace it would take: set it to NAMESPACE/NAME, or set --webhook-cert-dir\n"
-	if code := p.exit(); code != 1 || !strings.HasSuffix(p.output(), outside) {
+	const outside = "preparing the webhooks of operator mailbox: --webhook-service=mailbox-webhook: the program does " +
+		"not run in a cluster, whose namespace it would take: set it to NAMESPACE/NAME, or set --webhook-cert-dir (see --help)\n"
+	if code := p.exit(); code != 2 || !strings.HasSuffix(p.output(), outside) {
 		t.Errorf("exit code %d, output\n%swant\n%s", code, p.output(), outside)
 	}
 }

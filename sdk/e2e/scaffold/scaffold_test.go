@@ -114,7 +114,8 @@ func requireGeneratedUnchanged(t *testing.T, dir, name string) {
 	generator := toolPath(t, "controller-gen")
 	inWorkspace(t, dir, generator, "object", "paths=./...")
 	inWorkspace(t, dir, generator, "paths=./...",
-		"crd", "output:crd:dir=config/crd", "rbac:roleName="+name, "output:rbac:dir=config/rbac")
+		"crd", "output:crd:dir=config/crd", "rbac:roleName="+name, "output:rbac:dir=config/rbac",
+		"webhook", "output:webhook:dir=config/webhook")
 	if diff := cmp.Diff(before, contents(t, dir)); diff != "" {
 		t.Errorf("the output of controller-gen differs, -template +controller-gen:\n%s", diff)
 	}

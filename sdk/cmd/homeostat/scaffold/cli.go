@@ -17,6 +17,7 @@ const (
 )
 
 const usage = `Usage: homeostat new NAME --group GROUP --kind KIND [flags]
+       homeostat add webhook [flags]
 
 new writes the module of an operator that builds, passes its tests and is yours to change: in a checkout of Homeostat to
 operators/NAME, anywhere else to ./NAME. Nothing that exists is overwritten.
@@ -30,6 +31,14 @@ operators/NAME, anywhere else to ./NAME. Nothing that exists is overwritten.
   --module PATH     the path of the module (default GROUP/NAME)
   --homeostat DIR   the checkout of Homeostat to build with (default: the one that this program was built in); it is named
                     in files that are not committed
+
+add webhook writes the webhooks of a kind into the project that contains the current folder: functions and tests in
+internal/webhooks, manifests in config/webhook, and the lines of cmd/main.go and config that use them. Files that exist get
+these lines alone. If it does not find their place, it writes nothing and prints them.
+
+  --kind KIND       the kind (default: the only one)
+  --validating      write a validating webhook (default: both)
+  --defaulting      write a mutating webhook that sets defaults (default: both)
 `
 
 // usageError is an error in the user's input.
@@ -68,8 +77,10 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 			return err
 		}
 		return writeModule(ctx, r, stdout)
+	case "add":
+		return add(ctx, args[1:], stdout)
 	default:
-		return usageErrorf("there is no command %q: the only one is new, and `homeostat --help` tells how to use it", args[0])
+		return usageErrorf("there is no command %q: there are new and add, and `homeostat --help` tells how to use them", args[0])
 	}
 }
 

@@ -33,7 +33,7 @@ func TestInvalidInputIsOneSentence(t *testing.T) {
 	existing := t.TempDir()
 	for line, want := range map[string]string{
 		"":    "what is to be done?",
-		"nwe": `there is no command "nwe": the only one is new`,
+		"nwe": `there is no command "nwe": there are new and add`,
 		"new": "give NAME and --group GROUP and --kind KIND, for example",
 
 		"new web-shop --kind WebShop":           "give --group GROUP, for example `homeostat new web-shop",

@@ -9,5 +9,6 @@
 // An operator outside of this repository is built with a checkout until a version is released. No committed file names its
 // folder: the Makefile writes a workspace (docs/adr/0120).
 //
-// The package is not for existing operators: it never changes an existing file of an operator.
+// For an existing operator it writes webhooks, those in templates/webhook. In files that exist it inserts lines where it
+// finds their place, or it writes nothing (docs/adr/0125).
 package scaffold

@@ -45,24 +45,28 @@ func (op *operator) files() (map[string][]byte, error) {
 	}
 	files := map[string][]byte{}
 	for _, set := range sets {
-		err := fs.WalkDir(templates, set, func(name string, entry fs.DirEntry, err error) error {
-			if err != nil || entry.IsDir() {
-				return err
-			}
-			content, err := op.render(name)
-			if err != nil {
-				return fmt.Errorf("filling in %s: %w", name, err)
-			}
-			if len(content) > 0 { // the file is for another scope
-				files[op.fileName(strings.TrimPrefix(name, set+"/"))] = content
-			}
-			return nil
-		})
-		if err != nil {
+		if err := renderSet(set, op, op, files); err != nil {
 			return nil, err
 		}
 	}
 	return files, nil
+}
+
+// renderSet executes the templates of a folder, and adds the files.
+func renderSet(set string, op *operator, data any, files map[string][]byte) error {
+	return fs.WalkDir(templates, set, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		content, err := render(name, data)
+		if err != nil {
+			return fmt.Errorf("filling in %s: %w", name, err)
+		}
+		if len(content) > 0 { // the file is for another scope
+			files[op.fileName(strings.TrimPrefix(name, set+"/"))] = content
+		}
+		return nil
+	})
 }
 
 // identifiers returns the identifiers of the Go code that do not depend on the names of the operator and the kind.
@@ -98,19 +102,20 @@ func (op *operator) identifiers() (map[string]bool, error) {
 func (op *operator) fileName(name string) string {
 	name = strings.TrimSuffix(name, ".tmpl")
 	names := strings.NewReplacer(
-		"PACKAGE", op.Package, "VERSION", op.Version, "GROUP", op.Group, "PLURAL", op.Plural, "NAME", op.Name)
+		"PACKAGE", op.Package, "VERSION", op.Version, "GROUP", op.Group,
+		"PLURAL", op.Plural, "SINGULAR", op.Singular, "NAME", op.Name)
 	return names.Replace(name)
 }
 
 // render executes one template. Go code is formatted afterwards, because its alignment depends on the length of names.
-func (op *operator) render(name string) ([]byte, error) {
+func render(name string, data any) ([]byte, error) {
 	t, err := template.New(path.Base(name)).Delims("<<", ">>").Option("missingkey=error").
 		Funcs(template.FuncMap{"quote": modfile.AutoQuote, "join": strings.Join}).ParseFS(templates, name)
 	if err != nil {
 		return nil, err
 	}
 	var b bytes.Buffer
-	if err := t.Execute(&b, op); err != nil {
+	if err := t.Execute(&b, data); err != nil {
 		return nil, err
 	}
 	if len(bytes.TrimSpace(b.Bytes())) == 0 {

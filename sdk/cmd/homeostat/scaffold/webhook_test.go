@@ -1,0 +1,171 @@
+package scaffold
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// newProject writes a project without go.sum and returns its folder.
+func newProject(t *testing.T) string {
+	t.Helper()
+	op, err := newOperator(request{name: "web-shop", group: "shop.example.com", kind: "WebShop", version: "v1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	op.setLocation(location{version: "v1.0.0"})
+	files, err := op.files()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := writeFiles(dir, files); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// addIn runs `homeostat add` in a folder.
+func addIn(t *testing.T, dir string, args ...string) (code int, stderr string) {
+	t.Helper()
+	t.Chdir(dir)
+	code, _, stderr = homeostat(t, append([]string{"add"}, args...)...)
+	return code, stderr
+}
+
+func replaceIn(t *testing.T, file, from, to string) {
+	t.Helper()
+	content, err := os.ReadFile(file)
+	if err != nil || !bytes.Contains(content, []byte(from)) {
+		t.Fatalf("%s has no %q (%v)", file, from, err)
+	}
+	if err := os.WriteFile(file, bytes.ReplaceAll(content, []byte(from), []byte(to)), fileMode); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// contentsOf returns all files of a project without those of git.
+func contentsOf(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.Name() == ".git":
+			return fs.SkipDir
+		case entry.IsDir():
+			return nil
+		}
+		content, err := os.ReadFile(name)
+		all[strings.TrimPrefix(name, dir+"/")] = string(content)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// Wrong usage is one sentence with exit code 2, and changes nothing.
+func TestAddWebhookRefuses(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(t *testing.T, dir string)
+		args   string
+		want   string
+	}{
+		"nothing to add":   {nil, "", "what is to be added?"},
+		"unknown part":     {nil, "webhok", `"webhok" cannot be added`},
+		"unknown flag":     {nil, "webhook --color", "flag provided but not defined: -color"},
+		"superfluous name": {nil, "webhook WebShop", `"WebShop" is not expected: name the kind by --kind`},
+		"unknown kind":     {nil, "webhook --kind Shop", `--kind "Shop" is not a kind of this project, which has WebShop`},
+		"no project": {func(t *testing.T, dir string) {
+			t.Helper()
+			if err := os.Remove(filepath.Join(dir, "go.mod")); err != nil {
+				t.Fatal(err)
+			}
+		}, "webhook", "this folder is in no project"},
+		"another module": {func(t *testing.T, dir string) {
+			t.Helper()
+			if err := os.Remove(filepath.Join(dir, deploymentFile)); err != nil {
+				t.Fatal(err)
+			}
+		}, "webhook", "is no project of `homeostat new`, because it has no config/manager/deployment.yaml"},
+		"no operator": {func(t *testing.T, dir string) {
+			t.Helper()
+			replaceIn(t, filepath.Join(dir, "webshop.go"), "&sdk.Operator[", "&other.Operator[")
+		}, "webhook", "has no operator: its root package needs a variable"},
+		"no sample": {func(t *testing.T, dir string) {
+			t.Helper()
+			replaceIn(t, filepath.Join(dir, "config/samples/example.yaml"), "kind: WebShop", "kind: Shop")
+		}, "webhook", "config/samples has no manifest with one WebShop of shop.example.com/v1"},
+		"changed program": {func(t *testing.T, dir string) {
+			t.Helper()
+			replaceIn(t, filepath.Join(dir, "cmd/main.go"), "webshop.Operator", "operators()...")
+		}, "webhook", "cmd/main.go: replace webshop.Operator in the call of program.Main by webhooks.Operator"},
+		"changed manifests": {func(t *testing.T, dir string) {
+			t.Helper()
+			replaceIn(t, filepath.Join(dir, "config/default/kustomization.yaml"), "../manager", "../program")
+		}, "webhook", "config/default/kustomization.yaml: add to the resources:\n  - ../webhook\n"},
+		"changes that are not committed": {func(t *testing.T, dir string) {
+			t.Helper()
+			if out, err := exec.CommandContext(t.Context(), "git", "init", "--quiet", dir).CombinedOutput(); err != nil {
+				t.Fatalf("git init: %v\n%s", err, out)
+			}
+		}, "webhook", "the project has changes that are not committed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := newProject(t)
+			if tc.change != nil {
+				tc.change(t, dir)
+			}
+			before := contentsOf(t, dir)
+			code, stderr := addIn(t, dir, strings.Fields(tc.args)...)
+			if code != exitUsage || !strings.Contains(stderr, tc.want) {
+				t.Errorf("code %d, %s\nwant %s", code, stderr, tc.want)
+			}
+			if diff := cmp.Diff(before, contentsOf(t, dir)); diff != "" {
+				t.Errorf("files have changed, -before +after:\n%s", diff)
+			}
+		})
+	}
+}
+
+// Files of the user keep their content, apart from inserted lines. Lines that a person has inserted are not repeated.
+func TestAddWebhookInsertsLines(t *testing.T) {
+	dir := newProject(t)
+	replaceIn(t, filepath.Join(dir, "config/default/kustomization.yaml"), "  - ../manager\n", "  - ../webhook\n")
+	replaceIn(t, filepath.Join(dir, "cmd/main.go"), "program.Main(webshop.Operator)",
+		"println(webshop.Operator.Name); program.Main(webshop.Operator)")
+	before := contentsOf(t, dir)
+	if code, stderr := addIn(t, dir, "webhook", "--defaulting"); code != 0 {
+		t.Fatalf("code %d: %s", code, stderr)
+	}
+	after := contentsOf(t, dir)
+	var changed []string
+	for name := range before {
+		if before[name] != after[name] {
+			changed = append(changed, name)
+		}
+	}
+	if len(changed) != 4 || after["config/default/kustomization.yaml"] != before["config/default/kustomization.yaml"] {
+		t.Errorf("changed are %q, want main.go, the Deployment, its NetworkPolicy and the overlay namespaced", changed)
+	}
+	for _, part := range []string{
+		"\t\"shop.example.com/web-shop\"\n\t\"shop.example.com/web-shop/internal/webhooks\"\n",
+		"println(webshop.Operator.Name)", "program.Main(webhooks.Operator)",
+	} {
+		if !strings.Contains(after["cmd/main.go"], part) {
+			t.Errorf("main.go has no %s:\n%s", part, after["cmd/main.go"])
+		}
+	}
+	if strings.Contains(after["config/webhook/manifests.yaml"], "Validating") {
+		t.Error("there is a validating webhook, although only the other one was requested")
+	}
+}
