@@ -10,6 +10,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -191,6 +193,26 @@ func allow(out http.ResponseWriter, req *http.Request) {
 // certificateOf returns the certificate of a server as PEM. The server is its own authority.
 func certificateOf(server *httptest.Server) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+}
+
+// ForwardWebhooks makes the API server call the webhooks of Env.Webhooks at the program that serves them at a URL, with the
+// transport, until stop is called. Meanwhile and afterwards the requests go to other programs and operators of the test, too.
+func (k *K) ForwardWebhooks(to *url.URL, transport http.RoundTripper) (stop func(), err error) {
+	if err := k.startWebhooks(); err != nil {
+		return nil, err
+	}
+	forward := &httputil.ReverseProxy{
+		Transport: transport,
+		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(to) },
+		ErrorHandler: func(out http.ResponseWriter, _ *http.Request, err error) {
+			http.Error(out, err.Error(), http.StatusServiceUnavailable)
+		},
+	}
+	server := &webhookServer{mux: http.NewServeMux(), disconnected: &atomic.Bool{}}
+	server.mux.Handle("/", forward)
+	server.started.Store(true)
+	k.webhooks.add(server)
+	return func() { server.disconnected.Store(true) }, nil
 }
 
 // webhookServer is the webhook server of one manager. It implements [webhook.Server].
