@@ -35,6 +35,7 @@ const probeName = "testkit-probe"
 // those that run. It is safe for concurrent use.
 type webhooks struct {
 	server *httptest.Server
+	gate   webhookconfig.Gate
 
 	mu        sync.Mutex
 	servers   []*webhookServer
@@ -55,6 +56,11 @@ func (k *K) startWebhooks() error {
 	w := &webhooks{probed: map[string]bool{}}
 	w.server = httptest.NewTLSServer(w)
 	k.webhooks = w
+	if run, ok := k.t.(interface {
+		SetWebhooks(gate *webhookconfig.Gate)
+	}); ok {
+		run.SetWebhooks(&w.gate)
+	}
 	condition := webhookconfig.InRun(k.Namespace)
 	if k.conn.private {
 		condition = ""
@@ -78,6 +84,8 @@ func (k *K) startWebhooks() error {
 func probePath(config *unstructured.Unstructured) string {
 	return "/" + probeName + "/" + config.GetKind() + "/" + config.GetName()
 }
+
+func isProbe(path string) bool { return strings.HasPrefix(path, "/"+probeName+"/") }
 
 // awaitProbes waits until the API server uses all configurations of the test, or none of them.
 func (k *K) awaitProbes(ctx context.Context, want bool) error {
@@ -150,8 +158,8 @@ func (w *webhooks) add(s *webhookServer) {
 // ServeHTTP implements [http.Handler].
 func (w *webhooks) ServeHTTP(out http.ResponseWriter, req *http.Request) {
 	handler, ok := w.pick(req.URL.Path)
-	if !ok { // as an API server reports a Service without a ready pod
-		http.Error(out, "no operator of the test serves webhooks", http.StatusServiceUnavailable)
+	if !ok || !isProbe(req.URL.Path) && w.gate.Refuses(req) { // as an API server reports a Service without a ready pod
+		http.Error(out, "the webhooks of the test are not served", http.StatusServiceUnavailable)
 		return
 	}
 	handler.ServeHTTP(out, req)
@@ -161,7 +169,7 @@ func (w *webhooks) ServeHTTP(out http.ResponseWriter, req *http.Request) {
 func (w *webhooks) pick(path string) (http.Handler, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if strings.HasPrefix(path, "/"+probeName+"/") {
+	if isProbe(path) {
 		w.probed[path] = true
 		return http.HandlerFunc(allow), true
 	}
