@@ -104,7 +104,7 @@ func TestWebhooksOfPods(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	objects := append(p.Objects, deployment)
+	objects := slices.Concat(p.Objects, []*unstructured.Unstructured{deployment})
 	i := slices.IndexFunc(objects, func(u *unstructured.Unstructured) bool { return u.GetKind() == "Namespace" })
 	objects[0], objects[i] = objects[i], objects[0] // first
 	if err := manifest.Install(t.Context(), s.Config(), objects); err != nil {
