@@ -42,6 +42,18 @@ func (l *logs) String() string {
 	return l.text.String()
 }
 
+// logged waits for a text in the log of the server, and returns the log. The server replies to a statement before its log
+// arrives here.
+func (s *server) logged(t *testing.T, text string) string {
+	t.Helper()
+	for began := time.Now(); !strings.Contains(s.log.String(), text); <-time.After(10 * time.Millisecond) {
+		if time.Since(began) > 10*time.Second {
+			t.Fatalf("%q is not in the log:\n%s", text, s.log.String())
+		}
+	}
+	return s.log.String()
+}
+
 // launch runs the server until it is stopped or the test ends. It does not wait for readiness.
 func (m *member) launch() *server {
 	m.t.Helper()
