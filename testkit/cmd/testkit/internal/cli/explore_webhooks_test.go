@@ -10,8 +10,8 @@ import (
 // mailbox is the folder of an operator with webhooks.
 const mailbox = "../../../../../sdk/e2e/mailbox"
 
-// The API server calls the webhooks of each run's program, also after a crash. A program that serves none is a mistake in the
-// input.
+// The API server calls the webhooks of each run's program, also after a crash. A program that serves none is a mistake in
+// the input.
 func TestExploreWebhooks(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
