@@ -73,7 +73,7 @@ DEMOS = $(if $(filter file,$(origin OPERATOR)),$(WITH_DEMO),$(or $(filter $(OPER
 
 ##@ Build and test
 
-.PHONY: build check test test-all test-rest test-long test-times test-times-check $(MODULES:%=test/%) test/tools test/tools/charts test/tools/images test/tools/release test/bundle test/olm olm-test mutants mutants-guard bench cross control-plane
+.PHONY: build check test test-all test-rest test-long test-times test-times-check $(MODULES:%=test/%) test/python wheel test/tools test/tools/charts test/tools/images test/tools/release test/bundle test/olm olm-test mutants mutants-guard bench cross control-plane
 build: ## Compile every package
 	go build work
 
@@ -95,6 +95,7 @@ test: test/tools $(TESTKIT) ## Test each property once on two shared control pla
 	@echo 'Compiling the tests, which takes minutes the first time; then each package has its line' >&2
 	@$(call shared-test,test) -p $(PACKAGES_AT_ONCE) -short -timeout 20m $(if $(findstring -run,$(ARGS)),,-skip "$(LEFT_OUT)") $(ARGS) \
 		$$(go list work | grep -vE '/($(subst $() ,|,$(SLOW)))$$' | $(longest-first))
+	@$(if $(ARGS),,$(MAKE) --no-print-directory test/python ARGS='-k "fixtures or bugs"')
 	@$(call packaging,-tested origin/HEAD)
 
 test-all: test test-times-check test-rest mutants-guard ## make test, the tests that it leaves out, and the SDK and testkit with -race
@@ -113,6 +114,7 @@ test-rest: $(TESTKIT)
 		$$($(call tool,tiers) -packages . $(LEFT_OUT_LIST) | grep -vE '^\./($(subst $() ,|,$(RACED) $(SLOW)))(/|$$)')
 	@$(call shared-test,slow) -short -timeout 20m $(patsubst %,./%,$(if $(filter sdk/e2e,$(RACED)),$(filter-out sdk/e2e/%,$(SLOW)),$(SLOW)))
 	@$(if $(RACED),$(MAKE) --no-print-directory $(RACED:%=test/%)) # with sdk/e2e/scaffold
+	@$(MAKE) --no-print-directory test/python
 	@$(call packaging)
 
 # What make test leaves out: packages that start real servers, compile programs or run operators, and a list of tests.
@@ -167,6 +169,16 @@ inputs/tools/images = operators sdk go.work
 inputs/tools/charts = operators sdk testkit
 inputs/tools/release = operators sdk testkit bundle tools/charts tools/images olm/catalog olm/templates CHANGELOG.md Makefile
 inputs/olm = operators sdk testkit bundle docs/install.md
+
+test/python: $(TESTKIT) ## Test the package for pytest, and its guide (ARGS='-k name')
+	@cd testkit/python && TESTKIT=$(abspath $(TESTKIT)) $(PYTHON) -m pytest -q -p no:cacheprovider $(ARGS)
+
+wheel: ## Build the package for pytest into build/python
+	@rm -rf build/python && mkdir -p build/python/source && cp -r testkit/python/homeostat_testkit testkit/python/pyproject.toml \
+		testkit/python/README.md build/python/source
+	@$(PYTHON) -m pip wheel -q --no-deps --no-build-isolation -w build/python build/python/source && ls build/python/*.whl
+
+PYTHON = /usr/bin/python3
 
 test/tools:
 	@GOWORK=off go -C tools test ./...

@@ -55,6 +55,27 @@ var observations struct {
 // An explored test is run by an engine with its own records and checks, such as package chaos.
 type explored interface{ Explored() }
 
+// A remoteTest is the test of a program in another language. Its operators are programs, and see no
+// objects of other tests.
+type remoteTest interface {
+	Interceptor() *intercept.Interceptor // records the requests of the operators
+	Replay() string                      // the command that runs the test alone
+	Exemption(rule string) string        // how to switch the rule off
+}
+
+// isHidden reports whether an object belongs to another test, or to a namespace of no test.
+func (o *observation) isHidden(kind intercept.GroupResource, namespace, name string) bool {
+	if kind == (intercept.GroupResource{Resource: "namespaces"}) {
+		namespace = name
+	}
+	o.mu.Lock()
+	logs := slices.Clone(o.histories)
+	o.mu.Unlock()
+	return !slices.ContainsFunc(logs, func(l *history.Log) bool {
+		return !l.BelongsToAnother(namespace, name) && (namespace == "" || l.Has(namespace))
+	})
+}
+
 // observe returns the observation of a test, or nil for benchmarks, which measure operators only, and explored tests.
 func observe(t testing.TB) *observation {
 	switch t.(type) {
@@ -70,6 +91,10 @@ func observe(t testing.TB) *observation {
 		t: t, began: time.Now(), proxied: map[int]bool{},
 		user: intercept.Record(), operators: intercept.Record(), upstream: intercept.Record(),
 		internal: map[types.UID]bool{}, disabledOracles: map[string]bool{},
+	}
+	if remote, ok := t.(remoteTest); ok {
+		o.operators = remote.Interceptor()
+		o.operators.Hidden = o.isHidden
 	}
 	if observations.byTest == nil {
 		observations.byTest = map[testing.TB]*observation{}
@@ -96,7 +121,11 @@ func (o *observation) close() {
 			o.t.Logf("%v", err)
 		}
 	}
-	fmt.Fprintf(&b, "To run this test alone (with -v the operator's log is shown as it comes):\n    %s", replay(o.t.Name()))
+	if remote, ok := o.t.(remoteTest); ok {
+		fmt.Fprintf(&b, "To run this test alone:\n    %s", remote.Replay())
+	} else {
+		fmt.Fprintf(&b, "To run this test alone (with -v the operator's log is shown as it comes):\n    %s", replay(o.t.Name()))
+	}
 	o.t.Logf("what happened\n%s", b.String())
 }
 
@@ -283,6 +312,7 @@ func (o *observation) until(w *intercept.Interceptor) []intercept.Call {
 	for i, c := range calls {
 		if c.Ended == 0 || c.Ended > over {
 			calls[i].Code = 0
+			calls[i].Reached = false
 			calls[i].Lost = "no answer yet"
 		}
 	}

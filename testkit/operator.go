@@ -62,7 +62,7 @@ func WithManagerOptions(change func(*manager.Options)) StartOption {
 	return func(o *startOptions) { o.options = append(o.options, change) }
 }
 
-// An Instance is an operator that runs in the test's process.
+// An Instance is an operator that runs in the test's process, or in a process of its own: see K.StartProgram.
 type Instance struct {
 	t            testing.TB
 	recorder     *recorder.Recorder
@@ -101,41 +101,17 @@ func (k *K) Start(setup SetupFunc, opts ...StartOption) *Instance {
 }
 
 func (k *K) start(setup SetupFunc, o startOptions) (*Instance, error) {
-	cfg := o.config
-	if cfg == nil {
-		var err error
-		if cfg, err = k.operatorConfig(o.clusterWide); err != nil {
-			return nil, err
-		}
+	op, cfg, err := k.prepare(o)
+	if err != nil {
+		return nil, err
 	}
 	if err := k.startWebhooks(); err != nil {
 		return nil, err
 	}
-	op := &Instance{
-		t: k.t, recorder: recorder.New(), disconnected: &atomic.Bool{}, done: make(chan struct{}),
-		obs: k.obs, process: k.obs.process(), panics: &panics{}, queue: &queue{},
-	}
-	op.label = fmt.Sprintf("%s/%d", k.Namespace, op.process)
-	op.log = &testLog{to: op.logged, queue: op.queue}
-	cfg = rest.CopyConfig(cfg)
-	if k.conn.policy != nil {
-		cfg.Wrap(k.usage.Transport)
-		cfg.Wrap(shared.usage.Transport)
-	}
-	if o.transport != nil {
-		cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return k.obs.inner(op.process, next) })
-		cfg.Wrap(o.transport)
-	}
-	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return k.obs.outer(op.process, next) })
-	cfg = op.recorder.Wrap(cfg)
-	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return &disconnectable{next: next, disconnected: op.disconnected}
-	})
 	ctx, cancel := context.WithCancel(context.Background())
 	op.cancel = cancel
 	var mgr manager.Manager
 	var elects bool
-	var err error
 	pprof.Do(ctx, pprof.Labels(operatorLabel, op.label), func(ctx context.Context) {
 		if mgr, elects, err = k.newManager(cfg, op, o); err != nil {
 			return
@@ -159,6 +135,38 @@ func (k *K) start(setup SetupFunc, o startOptions) (*Instance, error) {
 		return op, nil
 	}
 	return op, op.waitReady(k.Context(), mgr)
+}
+
+// prepare returns an operator that has not been started, and its client configuration.
+func (k *K) prepare(o startOptions) (*Instance, *rest.Config, error) {
+	cfg := o.config
+	if cfg == nil {
+		var err error
+		if cfg, err = k.operatorConfig(o.clusterWide); err != nil {
+			return nil, nil, err
+		}
+	}
+	op := &Instance{
+		t: k.t, recorder: recorder.New(), disconnected: &atomic.Bool{}, done: make(chan struct{}),
+		obs: k.obs, process: k.obs.process(), panics: &panics{}, queue: &queue{},
+	}
+	op.label = fmt.Sprintf("%s/%d", k.Namespace, op.process)
+	op.log = &testLog{to: op.logged, queue: op.queue}
+	cfg = rest.CopyConfig(cfg)
+	if k.conn.policy != nil {
+		cfg.Wrap(k.usage.Transport)
+		cfg.Wrap(shared.usage.Transport)
+	}
+	if o.transport != nil {
+		cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return k.obs.inner(op.process, next) })
+		cfg.Wrap(o.transport)
+	}
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return k.obs.outer(op.process, next) })
+	cfg = op.recorder.Wrap(cfg)
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return &disconnectable{next: next, disconnected: op.disconnected}
+	})
+	return op, cfg, nil
 }
 
 // newManager also reports whether the manager elects a leader.
@@ -212,7 +220,7 @@ func (op *Instance) String() string {
 // logged adds one line of the log to the observation, which a failed test prints.
 func (op *Instance) logged(l logLine) {
 	op.obs.log(op.process, l)
-	if op.obs == nil || testing.Verbose() {
+	if op.obs == nil || testing.Testing() && testing.Verbose() {
 		op.t.Log(strings.TrimSpace(l.text + " " + l.more))
 	}
 }

@@ -182,8 +182,11 @@ func (o *observation) reportViolations(found []report.Violation) {
 		if v.Detail != "" {
 			detail = "\n" + v.Detail
 		}
-		o.t.Errorf("%s: %s%s\nA test that means to break this rule says why: testkit.New(t, testkit.WithoutOracles(\"...\", %q))",
-			v.Oracle, v.Message, detail, v.Oracle)
+		exemption := fmt.Sprintf("testkit.New(t, testkit.WithoutOracles(\"...\", %q))", v.Oracle)
+		if remote, ok := o.t.(remoteTest); ok {
+			exemption = remote.Exemption(v.Oracle)
+		}
+		o.t.Errorf("%s: %s%s\nA test that means to break this rule says why: %s", v.Oracle, v.Message, detail, exemption)
 	}
 }
 

@@ -48,6 +48,7 @@ type K struct {
 	cleanup   []client.Object // cluster-wide objects that the test applied
 	usage     rbac.Usage      // of its operators' permissions
 	servers   []*httptest.Server
+	files     string    // see folder
 	webhooks  *webhooks // nil before the first operator, and without Env.Webhooks
 }
 

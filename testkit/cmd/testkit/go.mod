@@ -15,6 +15,8 @@ require (
 )
 
 require (
+	github.com/creachadair/jrpc2 v1.3.1 // indirect
+	github.com/creachadair/mds v0.23.0 // indirect
 	github.com/fluxcd/cli-utils v1.3.0 // indirect
 	github.com/gofrs/flock v0.13.0 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect

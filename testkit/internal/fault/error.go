@@ -50,7 +50,7 @@ func (f failure) plan(in *Input) []Plan {
 				Summary: fmt.Sprintf("the %s was answered with %s and not carried out", t, f.text),
 				OnRequest: func(r Run, req *http.Request, _ *intercept.Call) (*http.Response, error) {
 					r.LogFault("the API server answers " + f.text)
-					return reject(req, metav1.Status{Message: "injected by testkit", Reason: f.reason, Code: f.code}), nil
+					return Reject(req, metav1.Status{Message: "injected by testkit", Reason: f.reason, Code: f.code}), nil
 				},
 			})
 		}

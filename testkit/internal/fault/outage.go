@@ -113,7 +113,7 @@ func refuse(req *http.Request, _ *intercept.Call) (*http.Response, bool, error) 
 	status := metav1.Status{
 		Message: "injected by testkit", Reason: metav1.StatusReasonServiceUnavailable, Code: http.StatusServiceUnavailable,
 	}
-	return reject(req, status), true, nil
+	return Reject(req, status), true, nil
 }
 
 // delay delays a request.

@@ -23,7 +23,7 @@ var pairErrors = Fault{
 				OnRequest: func(r Run, req *http.Request, _ *intercept.Call) (*http.Response, error) {
 					r.LogFault("the API server answers an internal error (500)")
 					r.Operator().Obstruct(failFirst(r, intercept.Call.IsWrite))
-					return reject(req, internalError), nil
+					return Reject(req, internalError), nil
 				},
 			}
 		})
@@ -111,6 +111,6 @@ func failFirst(r Run, fails func(intercept.Call) bool) intercept.Obstruction {
 			return nil, false, nil
 		}
 		r.LogFault("the API server answers an internal error (500) again")
-		return reject(req, internalError), true, nil
+		return Reject(req, internalError), true, nil
 	}
 }

@@ -31,8 +31,8 @@ func skipReason(t baseline.Target) string {
 	}
 }
 
-// reject returns a response that looks like one of the API server.
-func reject(req *http.Request, status metav1.Status) *http.Response {
+// Reject returns a response that looks like one of the API server.
+func Reject(req *http.Request, status metav1.Status) *http.Response {
 	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
 	status.Status = metav1.StatusFailure
 	header, code := http.Header{"Content-Type": {"application/json"}}, int(status.Code)
@@ -60,5 +60,5 @@ func RejectCreation(req *http.Request, c *intercept.Call) *http.Response {
 		Type: corev1.NamespaceTerminatingCause, Field: "metadata.namespace",
 		Message: fmt.Sprintf("namespace %s is being terminated", c.Namespace),
 	})
-	return reject(req, status)
+	return Reject(req, status)
 }

@@ -9,6 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
+// digestAnnotation has the digest of the fields that an operator of package sdk set. These contain the UID of the owner, so
+// the digest differs in each run.
+const digestAnnotation = "homeostat.dev/applied"
+
 // Document returns the canonical form of an object as a readable manifest. It contains the fields that have a manager,
 // without generated values, and the status if requested. Conditions keep their reasons and messages, unlike in a [State],
 // but not their times.
@@ -27,7 +31,11 @@ func (n *NameMap) Document(u *unstructured.Unstructured, status bool) map[string
 	if labels := clean(u.GetLabels()); len(labels) > 0 {
 		metadata["labels"] = labels
 	}
-	if annotations := clean(u.GetAnnotations()); len(annotations) > 0 {
+	annotations := clean(u.GetAnnotations())
+	if _, ok := annotations[digestAnnotation]; ok {
+		annotations[digestAnnotation] = "$DIGEST"
+	}
+	if len(annotations) > 0 {
 		metadata["annotations"] = annotations
 	}
 	if finalizers := u.GetFinalizers(); len(finalizers) > 0 {

@@ -51,6 +51,9 @@ takes some minutes; after that it takes seconds.
   testkit explore [--crd FILE] --scenario FILE [OPTION ...] -- COMMAND [ARGUMENT ...]
         Run an operator, a program in any language, through a scenario many times, each time with another fault, and report
         the rules that it violates. See testkit explore --help.
+  testkit serve [--workloads] [--crd FILE] [--rbac FILE [--service-account NAME]]
+        Serve tests in another language, with JSON-RPC on the standard input and output: docs/protocol.md describes the messages.
+        The package for Python, testkit/python, starts it. --crd, --rbac and --workloads are as for testkit exec.
   testkit assets
         Find or build the programs of the control plane and print their folder.
 
@@ -122,6 +125,8 @@ func (c *command) run(args []string) error {
 	case "explore":
 		stop() // it determines which signal it was
 		return c.explore(rest)
+	case "serve":
+		return c.serve(ctx, rest)
 	case "assets":
 		return c.assets(ctx, rest)
 	case "help", "-h", "-help", "--help":
