@@ -203,8 +203,8 @@ func certificateOf(server *httptest.Server) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 }
 
-// ForwardWebhooks makes the API server call the webhooks of Env.Webhooks at a program that serves them at a URL, until stop is
-// called. Several programs and operators of a test are called in turn. The transport has to trust the program's certificate.
+// ForwardWebhooks makes the API server call the webhooks of Env.Webhooks at a program that serves them at a URL, until stop
+// is called. Several programs and operators of a test are called in turn. The transport must trust its certificate.
 func (k *K) ForwardWebhooks(to *url.URL, transport http.RoundTripper) (stop func(), err error) {
 	if err := k.startWebhooks(); err != nil {
 		return nil, err
