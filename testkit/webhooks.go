@@ -10,6 +10,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -33,6 +35,7 @@ const probeName = "testkit-probe"
 // those that run. It is safe for concurrent use.
 type webhooks struct {
 	server *httptest.Server
+	gate   webhookconfig.Gate
 
 	mu        sync.Mutex
 	servers   []*webhookServer
@@ -53,6 +56,11 @@ func (k *K) startWebhooks() error {
 	w := &webhooks{probed: map[string]bool{}}
 	w.server = httptest.NewTLSServer(w)
 	k.webhooks = w
+	if run, ok := k.t.(interface {
+		SetWebhooks(gate *webhookconfig.Gate)
+	}); ok {
+		run.SetWebhooks(&w.gate)
+	}
 	condition := webhookconfig.InRun(k.Namespace)
 	if k.conn.private {
 		condition = ""
@@ -76,6 +84,8 @@ func (k *K) startWebhooks() error {
 func probePath(config *unstructured.Unstructured) string {
 	return "/" + probeName + "/" + config.GetKind() + "/" + config.GetName()
 }
+
+func isProbe(path string) bool { return strings.HasPrefix(path, "/"+probeName+"/") }
 
 // awaitProbes waits until the API server uses all configurations of the test, or none of them.
 func (k *K) awaitProbes(ctx context.Context, want bool) error {
@@ -148,8 +158,8 @@ func (w *webhooks) add(s *webhookServer) {
 // ServeHTTP implements [http.Handler].
 func (w *webhooks) ServeHTTP(out http.ResponseWriter, req *http.Request) {
 	handler, ok := w.pick(req.URL.Path)
-	if !ok { // as an API server reports a Service without a ready pod
-		http.Error(out, "no operator of the test serves webhooks", http.StatusServiceUnavailable)
+	if !ok || !isProbe(req.URL.Path) && w.gate.Refuses(req) { // as an API server reports a Service without a ready pod
+		http.Error(out, "the webhooks of the test are not served", http.StatusServiceUnavailable)
 		return
 	}
 	handler.ServeHTTP(out, req)
@@ -159,7 +169,7 @@ func (w *webhooks) ServeHTTP(out http.ResponseWriter, req *http.Request) {
 func (w *webhooks) pick(path string) (http.Handler, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if strings.HasPrefix(path, "/"+probeName+"/") {
+	if isProbe(path) {
 		w.probed[path] = true
 		return http.HandlerFunc(allow), true
 	}
@@ -191,6 +201,26 @@ func allow(out http.ResponseWriter, req *http.Request) {
 // certificateOf returns the certificate of a server as PEM. The server is its own authority.
 func certificateOf(server *httptest.Server) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+}
+
+// ForwardWebhooks makes the API server call the webhooks of Env.Webhooks at a program that serves them at a URL, until stop
+// is called. Several programs and operators of a test are called in turn. The transport must trust its certificate.
+func (k *K) ForwardWebhooks(to *url.URL, transport http.RoundTripper) (stop func(), err error) {
+	if err := k.startWebhooks(); err != nil {
+		return nil, err
+	}
+	forward := &httputil.ReverseProxy{
+		Transport: transport,
+		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(to) },
+		ErrorHandler: func(out http.ResponseWriter, _ *http.Request, err error) {
+			http.Error(out, err.Error(), http.StatusServiceUnavailable)
+		},
+	}
+	server := &webhookServer{mux: http.NewServeMux(), disconnected: &atomic.Bool{}}
+	server.mux.Handle("/", forward)
+	server.started.Store(true)
+	k.webhooks.add(server)
+	return func() { server.disconnected.Store(true) }, nil
 }
 
 // webhookServer is the webhook server of one manager. It implements [webhook.Server].

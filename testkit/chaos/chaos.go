@@ -71,6 +71,7 @@ const (
 	Deleted      = "deleted"       // the custom resource is deleted during a reconcile
 	Failover     = "failover"      // the leader of two replicas is killed, or paused
 	External     = "external"      // a service of testkit.K.External refuses a request, answers late, or its answer is lost
+	Webhook      = "webhook"       // an admission webhook of Env.Webhooks is not served for a write, or answers late
 
 	NamespaceDeleted = "namespace-deleted" // everything is deleted at once, and creations are rejected
 )

@@ -104,7 +104,7 @@ func TestWebhooksOfPods(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	objects := append(p.Objects, deployment)
+	objects := slices.Concat(p.Objects, []*unstructured.Unstructured{deployment})
 	i := slices.IndexFunc(objects, func(u *unstructured.Unstructured) bool { return u.GetKind() == "Namespace" })
 	objects[0], objects[i] = objects[i], objects[0] // first
 	if err := manifest.Install(t.Context(), s.Config(), objects); err != nil {
@@ -117,21 +117,28 @@ func TestWebhooksOfPods(t *testing.T) {
 	checkWebhooks(t, c)
 }
 
-func TestMissingService(t *testing.T) {
+// A project whose webhooks cannot be called is a mistake, which is reported before anything is started.
+func TestUncallableWebhooks(t *testing.T) {
 	t.Parallel()
-	p, err := sandbox.Load(t.Context(), withWebhooks)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, u := range p.Objects {
-		if u.GetKind() == "Service" {
-			p.Objects[i].SetName("other")
+	for want, opts := range map[string]sandbox.Options{
+		"calls Service mailbox-operator/mailbox-webhook, which its config does not have: add the Service, or correct " +
+			"clientConfig.service": {},
+		"has webhooks, and the cluster of context kind cannot call processes of this machine: leave --context out, or deploy " +
+			"the operator there": {Existing: &sandbox.ExistingCluster{Context: "kind"}},
+	} {
+		p, err := sandbox.Load(t.Context(), withWebhooks)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	_, err = sandbox.Start(t.Context(), sandbox.Options{Projects: []*sandbox.Project{p}})
-	const want = "calls Service mailbox-operator/mailbox-webhook, which its config does not have: " +
-		"add the Service, or correct clientConfig.service"
-	if wrong, ok := errors.AsType[*sandbox.ProjectError](err); !ok || !strings.Contains(wrong.Error(), want) {
-		t.Errorf("%v, want %s", err, want)
+		for _, u := range p.Objects {
+			if u.GetKind() == "Service" {
+				u.SetName("other")
+			}
+		}
+		opts.Projects = []*sandbox.Project{p}
+		_, err = sandbox.Start(t.Context(), opts)
+		if wrong, ok := errors.AsType[*sandbox.ProjectError](err); !ok || !strings.Contains(wrong.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/homeostat-dev/homeostat/testkit/internal/intercept"
 	"github.com/homeostat-dev/homeostat/testkit/internal/state"
+	"github.com/homeostat-dev/homeostat/testkit/internal/webhookconfig"
 )
 
 // Baseline holds the results of the runs without a fault.
@@ -33,6 +34,8 @@ type Baseline struct {
 	Calls []Target
 	// Exchanges are the requests of the operator to external services, in order.
 	Exchanges []Exchange
+	// Admitted are the kinds of requests, of any sender, that webhooks admit.
+	Admitted map[webhookconfig.Admission]bool
 	// Children are the operator's objects at each checkpoint.
 	Children [][]Child
 	// StepFields are the fields of the operator's objects that have the value of a step, at each checkpoint, by canonical name.

@@ -163,6 +163,9 @@ func newBaseline(runs []*run) *baseline.Baseline {
 	}
 	base.Calls = a.targets()
 	base.Exchanges = commonExchanges(runs)
+	if webhooks := a.space.Webhooks(); webhooks != nil {
+		base.Admitted = webhooks.Seen()
+	}
 	base.UserObjects = a.userObjects()
 	base.Restored = a.restored(a.checkpoints[len(a.checkpoints)-1])
 	for _, b := range runs[1:] {

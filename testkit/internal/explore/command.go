@@ -32,12 +32,15 @@ type Command struct {
 	Folder string
 	// Target returns the client configuration that the proxy uses for the program in the namespace of s.
 	Target func(s *space.Space) (*rest.Config, error)
+	// Webhooks prepares the webhooks of the next process of a run. Optional.
+	Webhooks func(s *space.Space) (Webhooks, error)
 	// Timeout is the time until the first request of a program. Zero means 30 s.
 	Timeout time.Duration
 	// Grace is the time for a graceful stop. Zero means 10 s.
 	Grace time.Duration
 
 	sentRequest atomic.Bool // a process has sent a request
+	hasServed   atomic.Bool // a process has served webhooks
 
 	mu   sync.Mutex
 	wide []string // resources that the program requested in all namespaces
@@ -101,12 +104,21 @@ func (c *Command) Start(s *space.Space, how Start) (Process, error) {
 	if err := p.proxy.WriteKubeconfig(cmd.Kubeconfig, fmt.Sprintf("operator-%d", how.Number)); err != nil {
 		return nil, err
 	}
+	if c.Webhooks != nil {
+		if p.webhooks, err = c.Webhooks(s); err != nil {
+			return nil, err
+		}
+		cmd.Env = append(cmd.Env, p.webhooks.Env...)
+	}
 	i, err := operatorproc.Start(cmd, p.report)
 	if err != nil {
 		return nil, &StartError{Err: err}
 	}
 	p.watchProcess(i)
-	return p, c.await(s.Context(), p)
+	if err := c.await(s.Context(), p); err != nil {
+		return p, err
+	}
+	return p, c.awaitWebhooks(s.Context(), p)
 }
 
 // await waits for the program's first request and for its watches.
@@ -172,6 +184,7 @@ type program struct {
 	proxy          *proxy.Proxy
 	number         int
 	grace          time.Duration
+	webhooks       Webhooks
 	firstRequest   chan struct{} // closed by the first request
 	once           sync.Once     // closes firstRequest
 	isDisconnected atomic.Bool   // the process is about to be killed, so its requests do not count
@@ -191,6 +204,9 @@ func (p *program) watchProcess(i *operatorproc.Process) {
 		<-i.Done()
 		if exit := new(operatorproc.ExitError); errors.As(i.Err(), &exit) {
 			p.log(time.Now(), fmt.Sprintf("(it ended by itself: %s)", exit.Exit))
+		}
+		if p.webhooks.Stop != nil {
+			p.webhooks.Stop()
 		}
 		close(p.done)
 	}()

@@ -228,6 +228,7 @@ var catalogue = [][]Fault{
 	{outageRefused, outageSlow, outageRestarted},
 	{pairErrors, pairCrashWrite, pairCrashRead},
 	{externalRefused, externalSlow, externalLost},
+	{webhookRefused, webhookSlow},
 }
 
 // names is the order of the faults in messages.
@@ -238,7 +239,7 @@ var names = []string{
 	"foreign-created", "foreign-edited", "foreign-deleted", "drift-all", "pod-failed", "recreated", "recreated-later",
 	"recreated-down", "lag-long", "lag-deleted",
 	"outage-refused", "outage-slow", "outage-restarted", "pair-errors", "pair-crash-write", "pair-crash-read",
-	"external-refused", "external-slow", "external-lost",
+	"external-refused", "external-slow", "external-lost", "webhook-refused", "webhook-slow",
 }
 
 // All returns the catalogue.

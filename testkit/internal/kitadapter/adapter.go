@@ -6,6 +6,7 @@ package kitadapter
 
 import (
 	"net/http"
+	"net/url"
 	"testing"
 	"time"
 
@@ -73,6 +74,11 @@ func ServiceAccount(s *space.Space, name string) (cfg *rest.Config, err error) {
 		return nil, space.ErrFailed
 	}
 	return cfg, nil
+}
+
+// ForwardWebhooks makes the API server call the webhooks of the run at the program that serves them at a URL.
+func ForwardWebhooks(s *space.Space, to *url.URL, transport http.RoundTripper) (stop func(), err error) {
+	return Kit(s).ForwardWebhooks(to, transport)
 }
 
 // InProcess returns an operator that runs in a manager of this process. The function starts it with the given options

@@ -11,6 +11,7 @@ import (
 
 	"github.com/homeostat-dev/homeostat/testkit/internal/external"
 	"github.com/homeostat-dev/homeostat/testkit/internal/space"
+	"github.com/homeostat-dev/homeostat/testkit/internal/webhookconfig"
 )
 
 // recordingTB is the testing.TB of one run. It passes failures and log lines to the run's space: a failed run is a finding,
@@ -47,6 +48,9 @@ func (tb *recordingTB) Explored() {}
 
 // AddExternal passes an HTTP service of the run to the explorer.
 func (tb *recordingTB) AddExternal(s *external.Service) { tb.space.AddExternal(s) }
+
+// SetWebhooks passes the webhooks of the run to the explorer.
+func (tb *recordingTB) SetWebhooks(gate *webhookconfig.Gate) { tb.space.SetWebhooks(gate) }
 
 func (tb *recordingTB) Name() string             { return tb.space.Name }
 func (tb *recordingTB) Helper()                  {}

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/homeostat-dev/homeostat/testkit/internal/external"
+	"github.com/homeostat-dev/homeostat/testkit/internal/webhookconfig"
 )
 
 // ErrFailed is returned by functions that have reported a failure with [Space.Fail] already.
@@ -47,6 +48,7 @@ type Space struct {
 	cancel context.CancelFunc
 
 	mu       sync.Mutex
+	webhooks *webhookconfig.Gate // nil without webhooks
 	failures []string
 	lines    []Line
 	cleanups []func()
@@ -72,6 +74,20 @@ func (s *Space) IsOpen() bool { return s.Client != nil }
 
 // Context returns the context of the run.
 func (s *Space) Context() context.Context { return s.ctx }
+
+// SetWebhooks adds the webhooks of the run.
+func (s *Space) SetWebhooks(gate *webhookconfig.Gate) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.webhooks = gate
+}
+
+// Webhooks returns the webhooks of the run, or nil.
+func (s *Space) Webhooks() *webhookconfig.Gate {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.webhooks
+}
 
 // Cancel ends the context of the run.
 func (s *Space) Cancel() { s.cancel() }

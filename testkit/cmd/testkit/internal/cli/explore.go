@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"testing/fstest"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -87,6 +88,7 @@ type input struct {
 	policy   *policy        // nil if the operator has all permissions
 	former   *report.Report // nil without --continue
 	scenario *scenario.Scenario
+	webhooks []*unstructured.Unstructured // configurations
 }
 
 func readInput(o exploreOptions) (in input, err error) {
@@ -111,6 +113,9 @@ func readInput(o exploreOptions) (in input, err error) {
 		if in.policy, err = readPolicy(o.rbac, o.account); err != nil {
 			return in, err
 		}
+	}
+	if in.webhooks, err = readWebhooks(o.webhooks); err != nil {
+		return in, err
 	}
 	if o.former != "" {
 		in.former, err = readFormer(o.former)
@@ -149,9 +154,17 @@ func (c *command) exploreInput(ctx context.Context, o exploreOptions, in input) 
 	for _, crd := range in.crds {
 		env.Objects = append(env.Objects, crd)
 	}
+	files := fstest.MapFS{}
+	env.FS = files
 	if in.policy != nil {
-		env.FS = in.policy.files
+		files[policyFile] = in.policy.file
 		env.RBAC = policyFile
+	}
+	if len(in.webhooks) > 0 {
+		if files[webhooksFile], err = encode(in.webhooks); err != nil {
+			return err
+		}
+		env.Webhooks = webhooksFile
 	}
 	release, folder, err := c.holdControlPlane(ctx, o, in)
 	if err != nil {
@@ -309,6 +322,13 @@ func endedByItself(r *report.Report, err error) bool {
 func (e *exploration) attempt(ctx context.Context, parallel int) (r *report.Report, note string, err error) {
 	o := e.options
 	subject := &explore.Command{Args: o.command, Folder: e.folder, Target: e.target, Timeout: o.timeout}
+	if len(e.input.webhooks) > 0 {
+		hooks, err := newProgramWebhooks(e.input.webhooks, e.folder)
+		if err != nil {
+			return nil, "", err
+		}
+		subject.Webhooks = hooks.serve
+	}
 	options := explore.Options{
 		Name: cmp.Or(o.name, operatorName(o.command)), Opener: kitadapter.OpenClusterWide, HideShared: true,
 		Subject: subject, Faults: o.faults,

@@ -15,6 +15,9 @@ Input:
   --rbac FILE                 a file or folder with the operator's roles: it has these permissions and no others; may be
                               repeated
   --service-account NAME      the ServiceAccount of the operator, if the roles are for several
+  --webhooks FILE             a file or folder with configurations of admission webhooks, perhaps beside other objects: the
+                              program has to serve them at the address in WEBHOOK_BIND_ADDRESS, with the certificate in the
+                              folder WEBHOOK_CERT_DIR; may be repeated
   --workloads                 run controllers and simulated nodes, so that a Deployment gets pods and pods run
   --name NAME                 the name of the operator in the report; the default is that of the program or the script
 

@@ -19,7 +19,8 @@ import (
 
 // exploreOptions holds the arguments of explore.
 type exploreOptions struct {
-	crds, rbac, faults, only, without, reports      list
+	crds, rbac, webhooks, faults, only              list
+	without, reports                                list
 	allowResidue, externallyManaged, irreplaceable  list
 	account, scenario, name, former                 string
 	quietPeriod, timeout, budget                    time.Duration
@@ -74,7 +75,7 @@ const (
 func (o *exploreOptions) define(f *flag.FlagSet) {
 	for name, value := range map[string]flag.Value{
 		"crd": (*values)(&o.crds), "rbac": (*values)(&o.rbac), "report": (*values)(&o.reports), "only": (*values)(&o.only),
-		"fault": &o.faults, "without": &o.without, "allow-residue": &o.allowResidue,
+		"webhooks": (*values)(&o.webhooks), "fault": &o.faults, "without": &o.without, "allow-residue": &o.allowResidue,
 		"externally-managed": &o.externallyManaged, "irreplaceable": &o.irreplaceable,
 	} {
 		f.Var(value, name, "")
@@ -117,6 +118,8 @@ func (o *exploreOptions) checkRequired() error {
 		return errors.New("what is to happen to the operator? Write: " + exploreSynopsis)
 	case o.account != "" && len(o.rbac) == 0:
 		return fmt.Errorf("--service-account=%s: its roles are not known: give their files with --rbac", o.account)
+	case len(o.webhooks) > 0 && os.Getenv(existingCluster) != "":
+		return fmt.Errorf("--webhooks: the API server in %s cannot call processes of this machine: unset it", existingCluster)
 	default:
 		return nil
 	}
@@ -233,7 +236,7 @@ func (o *exploreOptions) replay(plan string) string {
 // repeated returns the repeated flags that affect a single plan, in order.
 func (o *exploreOptions) repeated() func(func(string, list) bool) {
 	return func(yield func(string, list) bool) {
-		_ = yield("crd", o.crds) && yield("rbac", o.rbac) && yield("without", o.without) &&
+		_ = yield("crd", o.crds) && yield("rbac", o.rbac) && yield("webhooks", o.webhooks) && yield("without", o.without) &&
 			yield("allow-residue", o.allowResidue) && yield("externally-managed", o.externallyManaged) &&
 			yield("irreplaceable", o.irreplaceable)
 	}

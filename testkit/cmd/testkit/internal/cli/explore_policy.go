@@ -12,13 +12,13 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/scenario"
 )
 
-// policyFile is the name of the operator's roles in policy.files.
+// policyFile is the name of the file with the operator's roles.
 const policyFile = "rbac.json"
 
 // A policy holds the operator's permissions.
 type policy struct {
 	account string
-	files   fstest.MapFS
+	file    *fstest.MapFile
 }
 
 // readPolicy reads the roles of the operator.
@@ -39,6 +39,12 @@ func readPolicy(paths []string, account string) (*policy, error) {
 	if p.account, err = parsed.ServiceAccountName(account); err != nil {
 		return nil, fmt.Errorf("%s: %w: name one with --service-account", strings.Join(paths, ", "), err)
 	}
+	p.file, err = encode(objects)
+	return p, err
+}
+
+// encode returns a file with objects.
+func encode(objects []*unstructured.Unstructured) (*fstest.MapFile, error) {
 	var data []byte
 	for _, u := range objects {
 		one, err := json.Marshal(u)
@@ -47,8 +53,7 @@ func readPolicy(paths []string, account string) (*policy, error) {
 		}
 		data = append(data, one...)
 	}
-	p.files = fstest.MapFS{policyFile: {Data: data}}
-	return p, nil
+	return &fstest.MapFile{Data: data}, nil
 }
 
 // allNamespacesNote says which objects an operator of all namespaces sees.

@@ -89,6 +89,11 @@ func TestExploreRejectsBadInput(t *testing.T) {
 			[]string{"--scenario", good, "--report", "/no/such/x.html", "--", "true"},
 			"explore: --report=/no/such/x.html: there is no folder /no/such: make it, or name another one",
 		},
+		"Webhooks": {
+			"another file",
+			[]string{"--scenario", good, "--webhooks", filepath.Join(dir, "x.yaml"), "--", "true"},
+			"explore: --webhooks=" + dir + "/x.yaml: it has neither a ValidatingWebhookConfiguration nor a Mutating",
+		},
 		"Program": {
 			"a typing error",
 			[]string{"--scenario", good, "--", "no-such-program"},
