@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"os"
+	"testing/fstest"
 
 	"github.com/homeostat-dev/homeostat/testkit"
 	"github.com/homeostat-dev/homeostat/testkit/assets"
@@ -45,7 +46,7 @@ func (c *command) serve(ctx context.Context, args []string) error {
 		if err != nil {
 			return usagef("serve: %w", err)
 		}
-		env.FS = p.files
+		env.FS = fstest.MapFS{policyFile: p.file}
 		env.RBAC = policyFile
 	}
 	if os.Getenv(existingCluster) == "" {
