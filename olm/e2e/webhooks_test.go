@@ -56,7 +56,8 @@ func TestWebhooks(t *testing.T) {
 func mailboxCatalog(t *testing.T, versions ...string) *declcfg.DeclarativeConfig {
 	t.Helper()
 	folders := map[string]string{}
-	text := "schema: olm.semver\ngenerateMajorChannels: true\ngenerateMinorChannels: false\nstable:\n  bundles:\n"
+	var text strings.Builder
+	text.WriteString("schema: olm.semver\ngenerateMajorChannels: true\ngenerateMinorChannels: false\nstable:\n  bundles:\n")
 	for _, version := range versions {
 		b, err := bundle.Render(mailbox, "homeostat/mailbox@sha256:"+strings.Repeat("a", 64))
 		if err != nil {
@@ -74,10 +75,10 @@ func mailboxCatalog(t *testing.T, versions ...string) *declcfg.DeclarativeConfig
 		if err := b.Write(folders[image]); err != nil {
 			t.Fatal(err)
 		}
-		text += "    - image: " + image + "\n"
+		text.WriteString("    - image: " + image + "\n")
 	}
 	file := filepath.Join(t.TempDir(), "mailbox.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	catalog, err := olm.Render(t.Context(), file, func(image string) (string, error) { return folders[image], nil }, olm.Inline)

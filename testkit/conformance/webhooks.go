@@ -50,8 +50,8 @@ func (k *kubectl) source(m *manifests) ([]string, error) {
 	return []string{"-f", file}, nil
 }
 
-// setScopes sets the default of the scope in the rules of a webhook. controller-gen cannot write it, and kubectl would report
-// a change at the second installation.
+// setScopes sets the default of the scope in the rules of a webhook. controller-gen cannot write it, and kubectl would
+// report a change at the second installation.
 func setScopes(hook map[string]any) {
 	rules, _ := hook["rules"].([]any)
 	for _, rule := range rules {

@@ -33,11 +33,13 @@ func TestFaults(t *testing.T) {
 	}, chaos.Faults{"crash-before", "crash-after", "crash-deleted", "down", "failover", "conflict", chaos.Webhook})
 }
 
-// marker returns an operator that writes an annotation into each mailbox, with webhooks that admit all. A careless one takes an
-// error of a webhook for success.
+// marker returns an operator that writes an annotation into each mailbox, with webhooks that admit all. A careless one takes
+// an error of a webhook for success.
 func marker(isCareless bool) testkit.SetupFunc {
 	return func(mgr manager.Manager) error {
-		admit := admission.HandlerFunc(func(context.Context, admission.Request) admission.Response { return admission.Allowed("") })
+		admit := admission.HandlerFunc(func(context.Context, admission.Request) admission.Response {
+			return admission.Allowed("")
+		})
 		for _, path := range []func(schema.GroupVersionKind) string{webhook.ValidationPath, webhook.DefaultPath} {
 			gvk := mailbox.GroupVersion.WithKind("Mailbox")
 			mgr.GetWebhookServer().Register(path(gvk), &admission.Webhook{Handler: admit})
