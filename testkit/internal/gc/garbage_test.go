@@ -308,6 +308,33 @@ func TestOwnerWithoutEvents(t *testing.T) {
 	eventually(t, gone(t, child))
 }
 
+// Another storage version needs another watch. Neither reports an owner that is deleted between the two.
+func TestOwnerDeletedBetweenTwoWatches(t *testing.T) {
+	t.Parallel()
+	ns := newNamespace(t)
+	crd := definition(word(), apiextensionsv1.NamespaceScoped)
+	gvk := install(t, crd)
+	owner := newCustom(t, gvk, ns.Name, "owner")
+	other := newCustom(t, gvk, ns.Name, "other")
+	child := newConfigMap(t, ns, "child", ownedBy(owner))
+	others := newConfigMap(t, ns, "kept", ownedBy(other))
+	always(t, kept(t, child, others)) // the graph has the owners
+	kind := late.add(crd.Spec.Names.Plural, ns.Name)
+	second := crd.Spec.Versions[0].DeepCopy()
+	second.Name = "v2"
+	crd.Spec.Versions[0].Storage = false
+	crd.Spec.Versions = append(crd.Spec.Versions, *second)
+	must(t, api.Update(t.Context(), crd))
+	closed(t, kind.listed, "the collector should know the other version")
+	deleteObject(t, owner, background)
+	eventually(t, gone(t, owner))
+	late.lift(crd.Spec.Names.Plural)
+	eventually(t, gone(t, child))
+	always(t, kept(t, others))
+	deleteObject(t, other, background)
+	eventually(t, gone(t, others))
+}
+
 // The watches of owner and dependent are independent: the deletion of the owner may be observed first.
 func TestDependentWithoutEvents(t *testing.T) {
 	t.Parallel()

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/metadata/metadatainformer"
@@ -104,7 +105,8 @@ func (c *Collector) add(ctx context.Context, k kind) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	resource := k.gvr.GroupResource()
-	if old := c.kinds[resource]; old != nil {
+	old := c.kinds[resource]
+	if old != nil {
 		if old.kind == k {
 			return
 		}
@@ -127,6 +129,29 @@ func (c *Collector) add(ctx context.Context, k kind) {
 			informer.RunWithContext(ctx)
 		}
 	})
+	if old != nil {
+		c.wg.Go(func() {
+			if cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
+				c.removeMissing(resource, informer.GetStore())
+			}
+		})
+	}
+}
+
+// removeMissing removes the objects of a kind that were deleted between two watches of it. Neither has reported them.
+func (c *Collector) removeMissing(resource schema.GroupResource, store cache.Store) {
+	known := c.graph.ofKind(resource) // before the store is read: it has all of them that exist
+	stored := map[types.UID]bool{}
+	for _, obj := range store.List() {
+		if m, ok := obj.(*metav1.PartialObjectMetadata); ok {
+			stored[m.UID] = true
+		}
+	}
+	for _, uid := range known {
+		if !stored[uid] {
+			c.removed(uid)
+		}
+	}
 }
 
 // waitServed returns when a new custom resource is served. Its informer would otherwise fail and back off for a second.
