@@ -95,7 +95,8 @@ test: test/tools $(TESTKIT) ## Test each property once on two shared control pla
 	@echo 'Compiling the tests, which takes minutes the first time; then each package has its line' >&2
 	@$(call shared-test,test) -p $(PACKAGES_AT_ONCE) -short -timeout 20m $(if $(findstring -run,$(ARGS)),,-skip "$(LEFT_OUT)") $(ARGS) \
 		$$(go list work | grep -vE '/($(subst $() ,|,$(SLOW)))$$' | $(longest-first))
-	@$(if $(ARGS),,$(MAKE) --no-print-directory test/python ARGS='-k "fixtures or bugs"')
+	@$(if $(ARGS),,$(call tool,once) -name python -stamps build/passed -tests testkit -- \
+		$(MAKE) --no-print-directory test/python ARGS='-k "fixtures or bugs"')
 	@$(call packaging,-tested origin/HEAD)
 
 test-all: test test-times-check test-rest mutants-guard ## make test, the tests that it leaves out, and the SDK and testkit with -race
@@ -171,7 +172,9 @@ inputs/tools/release = operators sdk testkit bundle tools/charts tools/images ol
 inputs/olm = operators sdk testkit bundle docs/install.md
 
 test/python: $(TESTKIT) ## Test the package for pytest, and its guide (ARGS='-k name')
-	@cd testkit/python && TESTKIT=$(abspath $(TESTKIT)) $(PYTHON) -m pytest -q -p no:cacheprovider $(ARGS)
+	@if $(PYTHON) -c 'import kubernetes, pytest'; then \
+		cd testkit/python && TESTKIT=$(abspath $(TESTKIT)) $(PYTHON) -m pytest -q -p no:cacheprovider $(ARGS); \
+	else echo 'make test/python: skipped: install the packages pytest and kubernetes for $(PYTHON)' >&2 && test -z "$$CI"; fi
 
 wheel: ## Build the package for pytest into build/python
 	@rm -rf build/python && mkdir -p build/python/source && cp -r testkit/python/homeostat_testkit testkit/python/pyproject.toml \
