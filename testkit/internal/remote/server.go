@@ -95,8 +95,7 @@ func (s *Server) methods() handler.Map {
 
 // A connection is the answer to connect.
 type connection struct {
-	Protocol   int    `json:"protocol"`
-	Kubeconfig string `json:"kubeconfig"`
+	Protocol int `json:"protocol"`
 }
 
 func (s *Server) connect(ctx context.Context, p struct {

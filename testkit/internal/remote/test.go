@@ -59,7 +59,9 @@ func (s *Server) open(ctx context.Context, p struct {
 	s.mu.Unlock()
 	t.faults.process = t.instance
 	t.interceptor = intercept.New(&t.faults)
-	t.ctx, t.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	t.ctx = ctx
+	t.cancel = cancel
 	var options []testkit.Option
 	if len(p.Without) > 0 {
 		rules := make([]testkit.Oracle, len(p.Without))

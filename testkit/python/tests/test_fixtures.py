@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from .conftest import OPERATORS
+
 from homeostat_testkit import Failure, Namespace, Operator, condition, exists, gone, ready, ref
 
 PAGE = {
@@ -69,6 +71,9 @@ def test_objects(namespace: Namespace) -> None:
     namespace.eventually(one, gone())
     states = namespace.states(one)
     assert [o and o["data"]["k"] for o in states] == ["1", "2", None]
+    assert namespace.apply(OPERATORS / "sample.yaml")["spec"]["text"] == "Hello"
+    with open(namespace.kubeconfig) as file:
+        assert namespace.name in file.read()
     assert "spec.port" in namespace.refused({**PAGE, "spec": {"text": "hello", "port": "many"}})
 
 
