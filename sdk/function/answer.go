@@ -41,7 +41,7 @@ func decodeAnswer(data []byte, id string) (*Answer, error) {
 func (a *Answer) validate() error {
 	set := 0
 	for name, p := range map[string]*Problem{
-		"wait": a.Wait, "invalid": a.Invalid, "notReady": a.NotReady, "suspended": a.Suspended,
+		"unfinished": a.Unfinished, "wait": a.Wait, "invalid": a.Invalid, "notReady": a.NotReady, "suspended": a.Suspended,
 	} {
 		if p == nil {
 			continue
@@ -49,7 +49,7 @@ func (a *Answer) validate() error {
 		if p.Reason == "" || p.Message == "" {
 			return fmt.Errorf("%s needs a reason and a message", name)
 		}
-		if name == "wait" || name == "invalid" {
+		if name == "unfinished" || name == "wait" || name == "invalid" {
 			set++
 		}
 	}
@@ -57,7 +57,7 @@ func (a *Answer) validate() error {
 		set++
 	}
 	if set > 1 {
-		return errors.New("it has more than one of wait, invalid and error")
+		return errors.New("it has more than one of unfinished, wait, invalid and error")
 	}
 	for _, name := range engineFields {
 		if _, ok := a.Status[name]; ok {

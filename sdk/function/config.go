@@ -31,6 +31,13 @@ type Config struct {
 	// AnyReference lets the function refer to any kind. It is not part of the file: a file names the kinds, for the
 	// permissions.
 	AnyReference bool `json:"-"`
+	// Decorates is for a kind that has a controller of its own: its status is not written, and answers may have labels and
+	// annotations for the object. It is not part of the file.
+	Decorates bool `json:"-"`
+	// Selects reports whether an object with these labels and annotations is one of the operator, without those that the
+	// operator itself has set. Of another object all children, and these labels and annotations, are removed. Nil selects all.
+	// It is used only if Decorates is set.
+	Selects func(labels, annotations map[string]string) bool `json:"-"`
 	// Finalize calls the function for the clean-up of an object, which has a finalizer then.
 	Finalize bool `json:"finalize,omitempty"`
 	// ResyncSeconds is the interval between reconciles without any event. Zero means 600, a negative value none.
@@ -96,6 +103,9 @@ func (c Config) Validate() error {
 	}
 	return errors.Join(errs...)
 }
+
+// finalizer returns the finalizer of the operator's objects.
+func (c Config) finalizer() string { return "homeostat.dev/" + c.Name }
 
 // owns reports whether a kind is one of children.
 func (c Config) owns(k Kind) bool {

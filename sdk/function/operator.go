@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -73,6 +74,7 @@ func (op *Operator) SetupWithManager(mgr manager.Manager, opts ...sdk.SetupOptio
 	if err := op.validate(); err != nil {
 		return err
 	}
+	mgr = ownScheme{mgr, runtime.NewScheme()}
 	if err := op.addToScheme(mgr.GetScheme()); err != nil {
 		return err
 	}
@@ -96,7 +98,7 @@ func (op *Operator) Describe() (name, doc string) { return op.Config.Name, op.Co
 func (op *Operator) PrintPlans(ctx context.Context, cfg *rest.Config, namespaces []string, out io.Writer) error {
 	connection := op.Function.Connect(logr.FromContextOrDiscard(ctx))
 	defer connection.Close()
-	return planner.Print(ctx, op.definition(connection), cfg, namespaces, out)
+	return planner.Print(ctx, op.definition(connection), inJSON(cfg), namespaces, out)
 }
 
 // closer closes a connection when the manager stops.
@@ -119,22 +121,24 @@ func (op *Operator) validate() error {
 	if err := errors.Join(op.Config.Validate(), op.Function.Validate()); err != nil {
 		return fmt.Errorf("operator %q is not usable: %w", op.Config.Name, err)
 	}
+	if !op.Config.Decorates && clientgoscheme.Scheme.Recognizes(op.Config.Kind.gvk()) {
+		return fmt.Errorf("kind %s is built-in and has a controller of its own: only a custom kind can be reconciled by a function",
+			op.Config.Kind)
+	}
 	return nil
 }
 
+// addToScheme registers the kind of the operator, in a scheme that has no other kind with its Go type.
 func (op *Operator) addToScheme(scheme *runtime.Scheme) error {
 	gvk := op.Config.Kind.gvk()
-	if scheme.Recognizes(gvk) {
-		if o, err := scheme.New(gvk); err == nil {
-			if _, ok := o.(*Object); ok {
-				return nil
-			}
-		}
-		return fmt.Errorf("kind %s has a Go type in this program: only kinds without one can be reconciled by a function",
-			op.Config.Kind)
+	list := gvk.GroupVersion().WithKind(gvk.Kind + "List")
+	if op.Config.Decorates {
+		scheme.AddKnownTypeWithName(gvk, &Decorated{})
+		scheme.AddKnownTypeWithName(list, &DecoratedList{})
+	} else {
+		scheme.AddKnownTypeWithName(gvk, &Object{})
+		scheme.AddKnownTypeWithName(list, &ObjectList{})
 	}
-	scheme.AddKnownTypeWithName(gvk, &Object{})
-	scheme.AddKnownTypeWithName(gvk.GroupVersion().WithKind(gvk.Kind+"List"), &ObjectList{})
 	metav1.AddToGroupVersion(scheme, gvk.GroupVersion())
 	return nil
 }
@@ -147,14 +151,18 @@ func (op *Operator) definition(connection Connection) *desired.Definition {
 		known: map[types.UID][]Reference{}, dropped: map[types.UID]string{},
 	}
 	d := &desired.Definition{
-		Name: c.Name, FinalizerName: "homeostat.dev/" + c.Name, Resync: seconds(c.ResyncSeconds),
+		Name: c.Name, FinalizerName: c.finalizer(), Resync: seconds(c.ResyncSeconds),
 		AddToScheme: op.addToScheme, Validate: op.validate,
 		New:            func() desired.Object { return &Object{} },
 		Reconcile:      f.reconcile,
-		NeedsFinalizer: func(desired.Object) bool { return c.Finalize },
+		NeedsFinalizer: func(o desired.Object) bool { return c.Finalize && c.selects(o) },
 		Selects:        func(types.NamespacedName) bool { return true },
 		Paused:         func(desired.Object) bool { return false },
 		DryRun:         func(desired.Object) bool { return false },
+	}
+	if c.Decorates {
+		d.Decorates = true
+		d.New = func() desired.Object { return &Decorated{} }
 	}
 	if c.Finalize {
 		d.Finalize = f.finalize

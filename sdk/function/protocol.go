@@ -13,7 +13,7 @@ const (
 	// CallReconcile asks for the desired children and the status.
 	CallReconcile = "reconcile"
 	// CallFinalize asks for the clean-up of an object that is being deleted. It is repeated until the answer has neither
-	// wait, invalid nor error.
+	// unfinished, wait, invalid nor error.
 	CallFinalize = "finalize"
 )
 
@@ -62,7 +62,7 @@ type Reference struct {
 
 // Answer is what a function returns: the desired state.
 //
-// At most one of Wait, Invalid and Error is set. If one is, no child is applied or deleted, and the status, the conditions
+// At most one of Unfinished, Wait, Invalid and Error is set. If one of the last three is, no child is applied or deleted, and the status, the conditions
 // and the events are written. If References has an entry that the request did not have, nothing of the answer is carried
 // out: the function is called again with the objects.
 type Answer struct {
@@ -84,6 +84,9 @@ type Answer struct {
 	Suspended *Problem `json:"suspended,omitempty"`
 	// Wait means that an external condition must be met first.
 	Wait *Problem `json:"wait,omitempty"`
+	// Unfinished means that the clean-up takes further calls: the children are applied, the others are deleted, and the
+	// object is kept. It is for [CallFinalize].
+	Unfinished *Problem `json:"unfinished,omitempty"`
 	// Invalid means that the spec must change first. It is not retried before the object or a reference changes.
 	Invalid *Problem `json:"invalid,omitempty"`
 	// Error is any other failure, in one sentence. It is retried with exponential backoff.
@@ -92,6 +95,10 @@ type Answer struct {
 	RequeueAfterSeconds float64 `json:"requeueAfterSeconds,omitempty"`
 	// References are the references that the answer depends on. See [Reference].
 	References []Reference `json:"references,omitempty"`
+	// Labels and Annotations are set on the object. Those of the last answer that are not among them are removed. They are for
+	// an operator with [Config.Decorates].
+	Labels      map[string]string `json:"labels,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
 	// Events are sent about the object after the status was stored, and only if it differs.
 	Events []Event `json:"events,omitempty"`
 	// Orphan has the kinds of children that are orphaned where they would be deleted.

@@ -12,8 +12,10 @@ import (
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/homeostat-dev/homeostat/sdk/internal/desired"
+	"github.com/homeostat-dev/homeostat/sdk/internal/object"
 	"github.com/homeostat-dev/homeostat/sdk/internal/reference"
 	"github.com/homeostat-dev/homeostat/sdk/internal/retry"
 )
@@ -55,12 +57,20 @@ type caller struct {
 }
 
 func (f *caller) reconcile(ctx context.Context, p *desired.Pass) error {
-	return f.run(ctx, p, CallReconcile)
+	if f.config.selects(p.Object) {
+		return f.run(ctx, p, CallReconcile)
+	}
+	if f.config.Finalize && controllerutil.ContainsFinalizer(p.Object, f.config.finalizer()) {
+		return f.finalize(ctx, p)
+	}
+	f.forget(p.Object.GetUID())
+	p.Metadata = &object.MetadataEntries{}
+	return nil
 }
 
 func (f *caller) finalize(ctx context.Context, p *desired.Pass) error {
 	err := f.run(ctx, p, CallFinalize)
-	if err == nil {
+	if err == nil && p.Unfinished == nil {
 		f.forget(p.Object.GetUID())
 	}
 	return err
@@ -94,7 +104,7 @@ func (f *caller) run(ctx context.Context, p *desired.Pass, call string) error {
 			if _, err := f.read(p, &p.References, answer.References); err != nil {
 				return err
 			}
-			return f.record(p, answer)
+			return f.record(p, call, answer)
 		}
 		names = append(slices.Clip(names), missing...)
 	}

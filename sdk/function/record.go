@@ -21,12 +21,12 @@ import (
 )
 
 // record writes an answer into the pass. Its error is that of the reconcile.
-func (f *caller) record(p *desired.Pass, answer *Answer) error {
-	o, ok := p.Object.(*Object)
-	if !ok {
-		return fmt.Errorf("the object is a %T", p.Object)
+func (f *caller) record(p *desired.Pass, call string, answer *Answer) error {
+	record := recordStatus
+	if f.config.Decorates {
+		record = recordMetadata
 	}
-	if err := recordStatus(p, o, answer); err != nil {
+	if err := record(p, answer); err != nil {
 		return err
 	}
 	if answer.Status != nil {
@@ -47,6 +47,12 @@ func (f *caller) record(p *desired.Pass, answer *Answer) error {
 	case answer.Wait != nil:
 		return retry.WaitFor(seconds(answer.Wait.AfterSeconds), answer.Wait.Reason, "%s", answer.Wait.Message)
 	}
+	if u := answer.Unfinished; u != nil {
+		if call != CallFinalize {
+			return bug(ReasonInvalidAnswer, "unfinished is for the call %s", CallFinalize)
+		}
+		p.Unfinished = retry.WaitFor(seconds(u.AfterSeconds), u.Reason, "%s", u.Message)
+	}
 	return f.recordPlan(p, answer)
 }
 
@@ -63,7 +69,14 @@ var engineConditions = []string{
 	status.ConditionPaused, status.ConditionDryRun, status.ConditionContended,
 }
 
-func recordStatus(p *desired.Pass, o *Object, answer *Answer) error {
+func recordStatus(p *desired.Pass, answer *Answer) error {
+	o, ok := p.Object.(*Object)
+	switch {
+	case !ok:
+		return fmt.Errorf("the object is a %T", p.Object)
+	case answer.Labels != nil || answer.Annotations != nil:
+		return bug(ReasonInvalidAnswer, "the answer has labels or annotations for the object: they are for decorated objects")
+	}
 	if answer.Status != nil {
 		o.Status.Fields = answer.Status
 	}

@@ -5,8 +5,9 @@
 //
 // The first argument is the declaration of the operator, see package function. The command after two dashes is the function
 // as a process, which is started and supervised; --function-url names a server instead. If both are given, the command is
-// not used. The manifest of a CompositeController of Metacontroller is a declaration too: its hooks are the function, and
-// --function-url replaces the scheme and the host of their URLs. The other flags are those of each operator: see --help.
+// not used. The manifests of CompositeControllers and DecoratorControllers of Metacontroller are declarations too: their hooks
+// are the function, and --function-url replaces the scheme and the host of the URLs. The other flags are those of each
+// operator: see --help.
 package main
 
 import (
@@ -42,16 +43,17 @@ func newProgram(args []string) (*program.Program, []string, error) {
 		args, command = args[:i], args[i+1:]
 	}
 	op := &function.Operator{}
-	hooks := &metacontroller.Operator{}
+	var controllers []*metacontroller.Controller
 	process := &function.Process{Command: command}
 	server := &function.Server{}
 	p := &program.Program{Name: "homeostat-engine", Doc: "Runs an operator with a function in another language:\n" + usage}
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 		var err error
-		if data, _ := os.ReadFile(args[0]); metacontroller.IsController(data) { // Load reports the error
-			if hooks.Controller, err = metacontroller.Load(args[0]); err == nil {
-				p.Name, p.Doc = hooks.Describe()
-			}
+		if controllers, err = metacontroller.Load(args[0]); err != nil {
+			return nil, nil, err
+		}
+		if len(controllers) > 0 {
+			p.Name, p.Doc = (&metacontroller.Operator{Controller: controllers[0]}).Describe()
 		} else if op.Config, err = function.Load(args[0]); err == nil {
 			p.Name, p.Doc = op.Describe()
 		}
@@ -63,11 +65,14 @@ func newProgram(args []string) (*program.Program, []string, error) {
 	p.Flags = func(fs *flag.FlagSet) { defineFlags(fs, op, process, server) }
 	p.Operators = func() ([]program.Runnable, error) {
 		switch {
-		case hooks.Controller != nil:
-			hooks.Base = server.URL
-			hooks.MaxAnswer = process.MaxAnswer
-			hooks.PurityChecks = op.PurityChecks
-			return []program.Runnable{hooks}, nil
+		case len(controllers) > 0:
+			var all []program.Runnable
+			for _, c := range controllers {
+				all = append(all, &metacontroller.Operator{
+					Controller: c, Base: server.URL, MaxAnswer: process.MaxAnswer, PurityChecks: op.PurityChecks,
+				})
+			}
+			return all, nil
 		case op.Config.Name == "":
 			return nil, errors.New("the declaration of the operator is missing: " + usage)
 		case process.Size < 1:

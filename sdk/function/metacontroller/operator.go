@@ -28,11 +28,7 @@ type Operator struct {
 
 // SetupWithManager adds the controller to a manager.
 func (op *Operator) SetupWithManager(mgr manager.Manager, opts ...sdk.SetupOption) error {
-	f, err := op.function(mgr.GetRESTMapper())
-	if err != nil {
-		return err
-	}
-	return f.SetupWithManager(mgr, opts...)
+	return op.each(mgr.GetRESTMapper(), func(f *function.Operator) error { return f.SetupWithManager(mgr, opts...) })
 }
 
 // SetupInNamespaces is SetupWithManager with sdk.InNamespaces.
@@ -55,17 +51,22 @@ func (op *Operator) PrintPlans(ctx context.Context, cfg *rest.Config, namespaces
 	if err != nil {
 		return fmt.Errorf("preparing the discovery of kinds: %w", err)
 	}
-	f, err := op.function(mapper)
-	if err != nil {
-		return err
+	return op.each(mapper, func(f *function.Operator) error { return f.PrintPlans(ctx, cfg, namespaces, out) })
+}
+
+// each calls do with an operator for each kind of objects.
+func (op *Operator) each(mapper meta.RESTMapper, do func(*function.Operator) error) error {
+	for _, parent := range op.Controller.parents() {
+		t := &Transport{Controller: op.Controller, Parent: parent, Base: op.Base, MaxAnswer: op.MaxAnswer, Mapper: mapper}
+		config, err := t.Config()
+		if err != nil {
+			return err
+		}
+		if err := do(&function.Operator{Config: config, Function: t, PurityChecks: op.PurityChecks}); err != nil {
+			return err
+		}
 	}
-	return f.PrintPlans(ctx, cfg, namespaces, out)
+	return nil
 }
 
-func (op *Operator) function(mapper meta.RESTMapper) (*function.Operator, error) {
-	t := &Transport{Controller: op.Controller, Base: op.Base, MaxAnswer: op.MaxAnswer, Mapper: mapper}
-	config, err := t.Config()
-	return &function.Operator{Config: config, Function: t, PurityChecks: op.PurityChecks}, err
-}
-
-func description(c *Controller) string { return "Runs the hooks of CompositeController " + c.Name + "." }
+func description(c *Controller) string { return "Runs the hooks of " + c.Kind + " " + c.Name + "." }

@@ -23,6 +23,8 @@ import (
 type Transport struct {
 	// Controller is the manifest. Required.
 	Controller *Controller
+	// Parent is the kind of the objects: that of Controller, or one of several of a DecoratorController. Required.
+	Parent DecoratedResource
 	// Base replaces the scheme and the host of the URLs of the hooks, for example "http://127.0.0.1:8080". Optional.
 	Base string
 	// MaxAnswer is the largest response in bytes. Zero means function.DefaultMaxAnswer.
@@ -58,10 +60,17 @@ func (t *Transport) Config() (function.Config, error) {
 		ResyncSeconds: t.Controller.Spec.ResyncPeriodSeconds,
 	}
 	var err error
-	if c.Kind, err = t.kind(t.Controller.Spec.ParentResource.Resource); err != nil {
+	if c.Kind, err = t.kind(t.Parent.Resource); err != nil {
 		return c, err
 	}
-	for _, r := range t.Controller.Spec.ChildResources {
+	if t.Controller.isDecorator() {
+		c.Name += "-" + t.Parent.Resource.Resource
+		c.Decorates = true
+		if c.Selects, err = t.Parent.selection(); err != nil {
+			return c, err
+		}
+	}
+	for _, r := range t.Controller.children() {
 		k, err := t.kind(r.Resource)
 		if err != nil {
 			return c, err
@@ -83,6 +92,13 @@ func (t *Transport) kind(r Resource) (function.Kind, error) {
 			r.APIVersion, err)
 	}
 	return function.Kind{APIVersion: r.APIVersion, Kind: gvk.Kind}, nil
+}
+
+// isNamespaced reports whether a kind is namespaced. It assumes so for an unknown one.
+func (t *Transport) isNamespaced(k function.Kind) bool {
+	gvk := schema.FromAPIVersionAndKind(k.APIVersion, k.Kind)
+	mapping, err := t.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	return err != nil || mapping.Scope.Name() == meta.RESTScopeNameNamespace
 }
 
 // The names of the hooks.
@@ -109,21 +125,16 @@ func (c *connection) Close() {
 // parent's, or of a cluster-scoped parent, have the name "namespace/name".
 type objects map[string]map[string]map[string]any
 
-// syncRequest is the request of the sync and finalize hooks.
-type syncRequest struct {
-	Controller *Controller    `json:"controller"`
-	Parent     map[string]any `json:"parent"`
-	Children   objects        `json:"children"`
-	Related    objects        `json:"related"`
-	Finalizing bool           `json:"finalizing"`
-}
-
-// syncResponse is the response of the sync and finalize hooks.
+// syncResponse is the response of the sync and finalize hooks. Attachments, labels and annotations are those of a
+// DecoratorController; a label without a value is removed.
 type syncResponse struct {
-	Status             map[string]any   `json:"status"`
-	Children           []map[string]any `json:"children"`
-	ResyncAfterSeconds float64          `json:"resyncAfterSeconds"`
-	Finalized          bool             `json:"finalized"`
+	Status             map[string]any     `json:"status"`
+	Children           []map[string]any   `json:"children"`
+	Attachments        []map[string]any   `json:"attachments"`
+	Labels             map[string]*string `json:"labels"`
+	Annotations        map[string]*string `json:"annotations"`
+	ResyncAfterSeconds float64            `json:"resyncAfterSeconds"`
+	Finalized          bool               `json:"finalized"`
 }
 
 // Call translates a request for the hooks, and their responses to an answer.
@@ -146,20 +157,27 @@ func (c *connection) Call(ctx context.Context, request []byte) ([]byte, error) {
 	if req.Call == function.CallFinalize {
 		name = finalizeHook
 	}
-	sync := syncRequest{
-		Controller: c.Controller, Parent: req.Object, Children: objects{}, Related: related,
-		Finalizing: req.Call == function.CallFinalize,
-	}
-	for _, r := range c.Controller.Spec.ChildResources {
+	children := objects{}
+	for _, r := range c.Controller.children() {
 		k, err := c.kind(r.Resource)
 		if err != nil {
 			return nil, &function.CallError{Reason: function.ReasonInvalidAnswer, Message: err.Error()}
 		}
-		sync.Children[key(k)] = map[string]map[string]any{}
+		children[key(k)] = map[string]map[string]any{}
 	}
 	parent := unstructured.Unstructured{Object: req.Object}
 	for _, child := range req.Children {
-		sync.Children.add(child, parent.GetNamespace())
+		children.add(child, parent.GetNamespace())
+	}
+	sync := map[string]any{
+		"controller": c.Controller.content(), "related": related, "finalizing": req.Call == function.CallFinalize,
+		"parent": req.Object, "children": children,
+	}
+	if c.Controller.isDecorator() {
+		sync["object"] = req.Object
+		sync["attachments"] = children
+		delete(sync, "parent")
+		delete(sync, "children")
 	}
 	var response syncResponse
 	if err := c.call(ctx, name, sync, &response); err != nil {
@@ -185,7 +203,9 @@ func (c *connection) call(ctx context.Context, name string, request, response an
 	if err != nil {
 		return err
 	}
-	if err := json.Unmarshal(data, response); err != nil {
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.UseNumber() // a float would change large integers
+	if err := decoder.Decode(response); err != nil {
 		return &function.CallError{Reason: function.ReasonInvalidAnswer, Message: fmt.Sprintf(
 			"the response of the %s hook is not usable: %s", name, err)}
 	}
@@ -224,10 +244,11 @@ func (c *connection) customize(ctx context.Context, req *function.Request, answe
 		return related, nil
 	}
 	var response customizeResponse
-	request := map[string]any{"controller": c.Controller, "parent": req.Object}
+	request := map[string]any{"controller": c.Controller.content(), "parent": req.Object}
 	if err := c.call(ctx, customizeHook, request, &response); err != nil {
 		return nil, err
 	}
+	home := (&unstructured.Unstructured{Object: req.Object}).GetNamespace()
 	for _, r := range response.RelatedResources {
 		k, err := c.kind(r.Resource)
 		var selector string
@@ -239,6 +260,9 @@ func (c *connection) customize(ctx context.Context, req *function.Request, answe
 		}
 		related[key(k)] = map[string]map[string]any{}
 		reference := function.Reference{APIVersion: k.APIVersion, Kind: k.Kind, Namespace: r.Namespace}
+		if r.Namespace == "" && c.isNamespaced(k) { // also of a selection
+			reference.Namespace = home
+		}
 		if len(r.Names) == 0 {
 			reference.Selector = selector
 			answer.References = append(answer.References, reference)
@@ -248,7 +272,6 @@ func (c *connection) customize(ctx context.Context, req *function.Request, answe
 			answer.References = append(answer.References, reference)
 		}
 	}
-	home := (&unstructured.Unstructured{Object: req.Object}).GetNamespace()
 	for _, wanted := range answer.References {
 		i := slices.IndexFunc(req.References, func(r function.Reference) bool {
 			r.Objects = nil
@@ -275,51 +298,81 @@ func notation(s *metav1.LabelSelector) (string, error) {
 
 // translate writes the response of a sync or finalize hook into the answer.
 func (c *connection) translate(req *function.Request, response *syncResponse, answer *function.Answer) error {
-	status, conditions, err := splitStatus(response.Status)
-	if err != nil {
-		return err
-	}
-	answer.Status = status
-	answer.Conditions = conditions
+	children := response.Children
 	answer.RequeueAfterSeconds = max(0, response.ResyncAfterSeconds)
-	if req.Call == function.CallFinalize {
-		if !response.Finalized {
-			answer.Wait = &function.Problem{
-				Reason: "Finalizing", Message: "the finalize hook has not finished", AfterSeconds: answer.RequeueAfterSeconds,
-			}
+	if c.Controller.isDecorator() {
+		if response.Status != nil {
+			return errors.New("it has a status: the status of a decorated object belongs to the controller of its kind")
 		}
-		return nil
+		children = response.Attachments
+		answer.Labels = withValues(response.Labels)
+		answer.Annotations = withValues(response.Annotations)
+	} else {
+		var err error
+		if answer.Status, answer.Conditions, err = splitStatus(response.Status); err != nil {
+			return err
+		}
 	}
-	uid := (&unstructured.Unstructured{Object: req.Object}).GetUID()
-	previous := map[string]function.ChildName{} // the last existing child of each kind that is updated one by one
-	for i, o := range response.Children {
-		child := function.Child{Object: unstructured.Unstructured{Object: o}}
-		k := function.Kind{APIVersion: child.Object.GetAPIVersion(), Kind: child.Object.GetKind()}
-		strategy, err := c.strategy(k)
+	if req.Call == function.CallFinalize {
+		if response.Finalized {
+			return nil // the children are deleted with the object, or because there are none in the answer
+		}
+		answer.Unfinished = &function.Problem{
+			Reason: "Finalizing", Message: "the finalize hook has not finished", AfterSeconds: answer.RequeueAfterSeconds,
+		}
+	}
+	previous := map[string]function.ChildName{} // the last child of each kind that is updated one by one
+	for i, o := range children {
+		child, err := c.child(req, o, previous)
 		if err != nil {
-			return fmt.Errorf("children[%d]: %w", i, err)
-		}
-		if c.Controller.Spec.GenerateSelector {
-			labels := child.Object.GetLabels()
-			if labels == nil {
-				labels = map[string]string{}
-			}
-			labels["controller-uid"] = string(uid)
-			child.Object.SetLabels(labels)
-		}
-		live := existing(req, &child.Object)
-		strategy.set(&child, live)
-		if strings.HasPrefix(strategy.Method, "Rolling") && live != nil {
-			if before, ok := previous[key(k)]; ok {
-				child.After = append(child.After, before)
-			}
-			previous[key(k)] = function.ChildName{
-				APIVersion: k.APIVersion, Kind: k.Kind, Namespace: child.Object.GetNamespace(), Name: child.Object.GetName(),
-			}
+			return fmt.Errorf("%s[%d]: %w", c.Controller.childrenField(), i, err)
 		}
 		answer.Children = append(answer.Children, child)
 	}
 	return nil
+}
+
+// withValues returns the entries that have a value.
+func withValues(entries map[string]*string) map[string]string {
+	all := map[string]string{}
+	for key, value := range entries {
+		if value != nil {
+			all[key] = *value
+		}
+	}
+	return all
+}
+
+// child returns a desired child with the options of its update strategy.
+func (c *connection) child(
+	req *function.Request, o map[string]any, previous map[string]function.ChildName,
+) (function.Child, error) {
+	child := function.Child{Object: unstructured.Unstructured{Object: o}}
+	k := function.Kind{APIVersion: child.Object.GetAPIVersion(), Kind: child.Object.GetKind()}
+	strategy, err := c.strategy(k)
+	if err != nil {
+		return child, err
+	}
+	if c.Controller.Spec.GenerateSelector {
+		labels := child.Object.GetLabels()
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		labels["controller-uid"] = string((&unstructured.Unstructured{Object: req.Object}).GetUID())
+		child.Object.SetLabels(labels)
+	}
+	live := existing(req, &child.Object)
+	strategy.set(&child, live)
+	if !strings.HasPrefix(strategy.Method, "Rolling") {
+		return child, nil
+	}
+	if before, ok := previous[key(k)]; ok && live != nil { // creations are not held back
+		child.After = append(child.After, before)
+	}
+	previous[key(k)] = function.ChildName{
+		APIVersion: k.APIVersion, Kind: k.Kind, Namespace: child.Object.GetNamespace(), Name: child.Object.GetName(),
+	}
+	return child, nil
 }
 
 // set sets the options of a child for its update strategy.
@@ -361,12 +414,12 @@ func (s StatusCheck) missing(live map[string]any) string {
 }
 
 func (c *connection) strategy(k function.Kind) (UpdateStrategy, error) {
-	for _, r := range c.Controller.Spec.ChildResources {
+	for _, r := range c.Controller.children() {
 		if own, err := c.kind(r.Resource); err == nil && own == k {
 			return r.UpdateStrategy, nil
 		}
 	}
-	return UpdateStrategy{}, fmt.Errorf("kind %s is not in spec.childResources: add it", k)
+	return UpdateStrategy{}, fmt.Errorf("kind %s is not in spec.%s: add it", k, c.Controller.resourcesField())
 }
 
 // existing returns the observed child of that name.

@@ -37,6 +37,7 @@ type Definition struct {
 	Owns            []client.Object
 	Observes        []client.Object
 	External        ExternalEngine // nil if there are no external resources
+	Decorates       bool           // its kind may be a built-in one, whose Go type AddToScheme replaces
 
 	AddToScheme    func(*runtime.Scheme) error
 	Validate       func() error

@@ -29,6 +29,8 @@ type Record struct {
 	Override           *ReadyOverride
 	IsSuspended        bool
 	Requeue            time.Duration
+	Metadata           *object.MetadataEntries // to apply to the object; nil applies none
+	Unfinished         error                   // what a clean-up waits for after its plan was carried out and other children were deleted
 	Events             []Event
 	StatusUpdatedFuncs []func()
 	ForceDeletes       map[object.ID]bool

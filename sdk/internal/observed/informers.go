@@ -34,7 +34,7 @@ const parentIndex = "parent"
 func (v *Cache) newScope(mgr manager.Manager, namespace string) (*scope, error) {
 	s := &scope{informers: map[schema.GroupVersionKind]toolscache.SharedIndexInformer{}}
 	parents, err := v.newCache(mgr, namespace, cache.Options{
-		DefaultTransform: cache.TransformStripManagedFields(), NewInformer: v.informerFactory(s),
+		DefaultTransform: apply.TrimManagedFields(v.Operator), NewInformer: v.informerFactory(s),
 	})
 	if err != nil {
 		return nil, err

@@ -2,7 +2,6 @@ package planner
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -92,10 +91,15 @@ func offlineKinds(op *desired.Definition) (*observed.Kinds, error) {
 		return nil, err
 	}
 	scheme, mapper := runtime.NewScheme(), meta.NewDefaultRESTMapper(nil)
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), op.AddToScheme(scheme)); err != nil {
+	if !op.Decorates {
+		if err := clientgoscheme.AddToScheme(scheme); err != nil {
+			return nil, fmt.Errorf("registering the built-in types: %w", err)
+		}
+	}
+	if err := op.AddToScheme(scheme); err != nil {
 		return nil, fmt.Errorf("registering the types of operator %s: %w", op.Name, err)
 	}
-	for gvk := range scheme.AllKnownTypes() {
+	for gvk := range clientgoscheme.Scheme.AllKnownTypes() {
 		if slices.Contains(clusterScoped, gvk.GroupKind().String()) {
 			mapper.Add(gvk, meta.RESTScopeRoot)
 		}

@@ -58,7 +58,13 @@ func (e *Reconciler) cleanUp(ctx context.Context, st *objectState, o desired.Obj
 		},
 		func() (bool, error) { return e.execute(ctx, p) },
 		func() (bool, error) {
-			return false, cmp.Or(desired.WorstChildError(p.Plan), waitForCleanUpChildren(p.Plan))
+			if p.Unfinished == nil {
+				return false, nil
+			}
+			return e.prune(ctx, p, false)
+		},
+		func() (bool, error) {
+			return false, cmp.Or(desired.WorstChildError(p.Plan), p.Unfinished, waitForCleanUpChildren(p.Plan))
 		},
 		func() (bool, error) {
 			if e.op.External == nil {

@@ -66,6 +66,7 @@ func statusPatch(o client.Object, before, after any) ([]byte, error) {
 // sendEvents sends the events of a reconcile after its status was stored: the recorded ones, and the transitions of the
 // conditions. A reconcile without a change sends none.
 func (e *Reconciler) sendEvents(from desired.Object, p *desired.Pass) {
+	p.Object.GetObjectKind().SetGroupVersionKind(e.cache.Primary) // the scheme of the recorder may not have it
 	for _, ev := range status.MergeEvents(append(status.TransitionEvents(from, p.Object), p.Events...)) {
 		note := ev.Message[:min(len(ev.Message), maxNote)]
 		e.recorder.Eventf(p.Object, nil, ev.Type, ev.Reason, "Reconcile", "%s", strings.ToValidUTF8(note, ""))
