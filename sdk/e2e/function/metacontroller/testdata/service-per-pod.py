@@ -25,7 +25,8 @@ def finalize_service_per_pod(request):
 
 def sync_pod_name_label(request):
     pod = request["object"]["metadata"]
-    return {"labels": {pod["annotations"]["pod-name-label"]: pod["name"]}}
+    label = pod["annotations"]["pod-name-label"]
+    return {"labels": {label: pod["name"]}, "annotations": {"example.com/labeled": label}}
 
 
 if __name__ == "__main__":
