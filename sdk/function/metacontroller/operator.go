@@ -68,4 +68,6 @@ func (op *Operator) function(mapper meta.RESTMapper) (*function.Operator, error)
 	return &function.Operator{Config: config, Function: t, PurityChecks: op.PurityChecks}, err
 }
 
-func description(c *Controller) string { return "Runs the hooks of CompositeController " + c.Name + "." }
+func description(c *Controller) string {
+	return "Runs the hooks of CompositeController " + c.Name + "."
+}
