@@ -8,9 +8,14 @@
 // not used. The manifests of CompositeControllers and DecoratorControllers of Metacontroller are declarations too: their hooks
 // are the function, and --function-url replaces the scheme and the host of the URLs. The other flags are those of each
 // operator: see --help.
+//
+//	homeostat-engine conformance -- COMMAND
+//
+// checks a library for functions in another language: see function.CheckConformance.
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -25,6 +30,13 @@ import (
 )
 
 func main() {
+	if len(os.Args) > 3 && os.Args[1] == "conformance" && os.Args[2] == "--" {
+		if err := function.CheckConformance(context.Background(), &function.Process{Command: os.Args[3:]}, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, "Error:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	p, args, err := newProgram(os.Args[1:])
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
