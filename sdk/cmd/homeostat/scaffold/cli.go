@@ -84,6 +84,25 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	}
 }
 
+// add executes the command add.
+func add(ctx context.Context, args []string, stdout io.Writer) error {
+	parts := map[string]func(context.Context, []string, io.Writer) error{
+		"kind": addKind, "version": addVersion, "webhook": addWebhook,
+	}
+	const known = "`homeostat add` adds a kind, a version or a webhook"
+	if len(args) == 0 {
+		return usageErrorf("what is to be added? %s", known)
+	}
+	switch part := args[0]; {
+	case part == "help" || part == "-h" || part == "-help" || part == "--help":
+		return flag.ErrHelp
+	case parts[part] != nil:
+		return parts[part](ctx, args[1:], stdout)
+	default:
+		return usageErrorf("%q cannot be added: %s", part, known)
+	}
+}
+
 // request holds the arguments of the user.
 type request struct{ name, group, kind, version, scope, dir, module, homeostat string }
 
@@ -91,7 +110,6 @@ type request struct{ name, group, kind, version, scope, dir, module, homeostat s
 func parse(args []string) (request, error) {
 	var r request
 	flags := flag.NewFlagSet("new", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // the error has the same text
 	flags.StringVar(&r.group, "group", "", "")
 	flags.StringVar(&r.kind, "kind", "", "")
 	flags.StringVar(&r.version, "version", "v1alpha1", "")
@@ -99,24 +117,35 @@ func parse(args []string) (request, error) {
 	flags.StringVar(&r.dir, "dir", "", "")
 	flags.StringVar(&r.module, "module", "", "")
 	flags.StringVar(&r.homeostat, "homeostat", "", "")
+	var err error
+	if r.name, err = parseName(flags, args); err != nil {
+		return r, err
+	}
+	return r, r.checkRequired()
+}
+
+// parseName parses flags, which may precede or follow a name, and returns the name, which may be missing.
+func parseName(flags *flag.FlagSet, args []string) (string, error) {
+	flags.SetOutput(io.Discard) // the error has the same text
 	var names []string
 	for rest := args; len(rest) > 0; {
 		if err := flags.Parse(rest); errors.Is(err, flag.ErrHelp) {
-			return r, err
+			return "", err
 		} else if err != nil {
-			return r, usageErrorf("%w: `homeostat new --help` lists the flags", err)
+			return "", usageErrorf("%w: `homeostat %s --help` lists the flags", err, flags.Name())
 		}
 		if rest = flags.Args(); len(rest) > 0 {
 			names, rest = append(names, rest[0]), rest[1:]
 		}
 	}
-	if len(names) > 1 {
-		return r, usageErrorf("there is more than one NAME (%s): give one, such as %s", strings.Join(names, ", "), names[0])
+	switch len(names) {
+	case 0:
+		return "", nil
+	case 1:
+		return names[0], nil
+	default:
+		return "", usageErrorf("there is more than one NAME (%s): give one, such as %s", strings.Join(names, ", "), names[0])
 	}
-	if len(names) == 1 {
-		r.name = names[0]
-	}
-	return r, r.checkRequired()
 }
 
 // checkRequired returns an error that lists the missing arguments.
