@@ -49,7 +49,7 @@ func insertAfter(anchor, lines string) func([]byte) ([]byte, error) {
 	}
 }
 
-// insertFields inserts fields, such as "Name: value", at the begin of the first composite literal of a type, which may be
+// insertFields appends fields, such as "Name: value", to the first composite literal of a type, which may be
 // generic. A field that is there already is left out.
 func insertFields(pkg, name string, fields []string) func([]byte) ([]byte, error) {
 	return func(content []byte) ([]byte, error) {
@@ -62,15 +62,19 @@ func insertFields(pkg, name string, fields []string) func([]byte) ([]byte, error
 		if literal == nil {
 			return nil, errNotFound
 		}
-		lines := "\n"
+		lines := ""
 		for _, field := range fields {
 			key, _, _ := strings.Cut(field, ":")
 			if !slices.ContainsFunc(literal.Elts, func(e ast.Expr) bool { return isKey(e, key) }) {
 				lines += "\t" + field + ",\n"
 			}
 		}
-		begin := fset.Position(literal.Lbrace).Offset + 1
-		return slices.Concat(content[:begin], []byte(lines), bytes.TrimPrefix(content[begin:], []byte("\n"))), nil
+		end := fset.Position(literal.Rbrace).Offset
+		before := bytes.TrimRight(content[:end], ", \t\n")
+		if len(literal.Elts) > 0 {
+			lines = ",\n" + lines
+		}
+		return slices.Concat(before, []byte(lines), content[end:]), nil
 	}
 }
 

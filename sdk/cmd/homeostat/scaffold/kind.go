@@ -242,7 +242,7 @@ func addToProgram(op *operator) func([]byte) ([]byte, error) {
 			return content, nil
 		}
 		offset := func(p token.Pos) int { return fset.Position(p).Offset }
-		arguments := strings.TrimRight(string(content[offset(call.Lparen)+1:offset(call.Rparen)]), ", \t\n")
+		arguments := strings.Trim(string(content[offset(call.Lparen)+1:offset(call.Rparen)]), ", \t\n")
 		begin := "program.Named("
 		end := ")"
 		if isSelector(call.Fun, "program", "Main") {
