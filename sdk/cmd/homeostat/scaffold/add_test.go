@@ -47,7 +47,8 @@ func TestAddKindNeedsPlaces(t *testing.T) {
 	replaceIn(t, filepath.Join(dir, "config/conformance_test.go"), "Columns: map", "Headers: map")
 	replaceIn(t, filepath.Join(dir, "api/v1/register.go"), "s.AddKnownTypes", "scheme.AddKnownTypes")
 	requireRefused(t, dir, "kind Coupon", "config/conformance_test.go: add to Columns:\n")
-	requireRefused(t, dir, "kind Coupon", "api/v1/register.go: add to AddToScheme:\n\ts.AddKnownTypes(GroupVersion, &Coupon{}, &CouponList{})\n")
+	requireRefused(t, dir, "kind Coupon", "api/v1/register.go: add to AddToScheme:\n"+
+		"\ts.AddKnownTypes(GroupVersion, &Coupon{}, &CouponList{})\n")
 }
 
 func TestAddVersionRefuses(t *testing.T) {
@@ -91,12 +92,12 @@ func TestFilesOfKind(t *testing.T) {
 	sources := map[string]string{
 		"doc.go":      "package v1",
 		"register.go": "package v1; func AddToScheme() { _, _ = A{}, B{} }",
-		"a.go":        "package v1; type A struct { Spec Spec }; type AList struct { Items []A }",
-		"spec.go":     "package v1; type Spec struct { Mode Mode }",
+		"a.go":        "package v1; type A struct { Of Spec }; type AList struct { Items []A }",
+		"spec.go":     "package v1; type Spec struct { How Mode }",
 		"mode.go":     "package v1; type Mode string; const Fast Mode = `fast`",
 		"methods.go":  "package v1; func (s *Spec) Limit() int { return limit }",
 		"limits.go":   "package v1; const limit = 1",
-		"b.go":        "package v1; type B struct { Mode Mode }",
+		"b.go":        "package v1; type B struct { How Mode }",
 	}
 	files := parseAll(t, sources)
 	if diff := cmp.Diff([]string{"a.go", "limits.go", "methods.go", "mode.go", "spec.go"}, filesOf(files, "A")); diff != "" {

@@ -34,9 +34,9 @@ operators/NAME, anywhere else to ./NAME. Nothing that exists is overwritten.
   --homeostat DIR   the checkout of Homeostat to build with (default: the one that this program was built in); it is named
                     in files that are not committed
 
-add changes the project that contains the current folder, which must have no changes that are not committed. Files that exist
-get single lines. If it does not find their place, it writes nothing and prints them. add kind, add version, and add webhook for
-a second kind run controller-gen.
+add changes the project that contains the current folder. Commit the project first. Files that exist get single lines. If it
+does not find their place, it writes nothing and prints them. add kind, add version, and add webhook for a second kind run
+controller-gen.
 
 add kind writes another kind for the program: its API, its operator with tests in internal, its manifests and its sample.
 
@@ -45,14 +45,14 @@ add kind writes another kind for the program: its API, its operator with tests i
   --version VERSION its version (default: that of the first kind)
   --scope SCOPE     Namespaced (default) or Cluster
 
-add version writes another version of a kind, which is served and not stored: a copy of its Go types, the conversion with tests
-in internal/versions, the webhook for the conversion, and a sample.
+add version writes another version of a kind, which is served and not stored: a copy of its Go types, the conversion with
+tests in internal/versions, the webhook for the conversion, and a sample.
 
   VERSION           the version, for example v1beta1
   --kind KIND       the kind (default: the only one)
 
-add webhook writes the webhooks of a kind: functions and tests in internal/webhooks, manifests in config/webhook, and the lines
-of cmd/main.go and config that use them.
+add webhook writes the webhooks of a kind: functions and tests in internal/webhooks, manifests in config/webhook, and the
+lines of cmd/main.go and config that use them.
 
   --kind KIND       the kind (default: the only one)
   --validating      write a validating webhook (default: both)

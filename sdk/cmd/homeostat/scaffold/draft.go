@@ -50,6 +50,7 @@ var notCopied = []string{".git", ".homeostat", "build", "chart", "vendor"}
 // readAll returns the files of a folder by their slash-separated names.
 func readAll(dir string) (map[string][]byte, error) {
 	files := map[string][]byte{}
+	var names []string
 	err := filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -59,14 +60,16 @@ func readAll(dir string) (map[string][]byte, error) {
 		case !entry.Type().IsRegular():
 			return nil
 		}
-		content, err := os.ReadFile(name)
-		if err != nil {
-			return err
-		}
-		relative, err := filepath.Rel(dir, name)
-		files[filepath.ToSlash(relative)] = content
-		return err
+		names = append(names, name)
+		return nil
 	})
+	for _, name := range names {
+		if err != nil {
+			break
+		}
+		relative := filepath.ToSlash(strings.TrimPrefix(name, dir+string(filepath.Separator)))
+		files[relative], err = os.ReadFile(name)
+	}
 	return files, err
 }
 
@@ -88,14 +91,15 @@ func (p *project) runGenerator(ctx context.Context, dir string) error {
 			generator[2] = "sigs.k8s.io/controller-tools/cmd/controller-gen@" + string(match[1])
 		}
 	}
-	for _, args := range [][]string{
+	for _, arguments := range [][]string{
 		{"object", "paths=./..."},
 		{
 			"paths=./...", "crd", "output:crd:dir=config/crd", "rbac:roleName=" + p.program, "output:rbac:dir=config/rbac",
 			"webhook", "output:webhook:dir=config/webhook",
 		},
 	} {
-		if _, err := command(ctx, dir, env, generator[0], append(generator[1:len(generator):len(generator)], args...)...); err != nil {
+		arguments = slices.Concat(generator[1:], arguments)
+		if _, err := command(ctx, dir, env, generator[0], arguments...); err != nil {
 			return fmt.Errorf("generating the code and the manifests: %w: nothing was written", err)
 		}
 	}

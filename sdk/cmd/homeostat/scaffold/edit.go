@@ -62,19 +62,19 @@ func insertFields(pkg, name string, fields []string) func([]byte) ([]byte, error
 		if literal == nil {
 			return nil, errNotFound
 		}
-		lines := ""
+		var lines strings.Builder
+		if len(literal.Elts) > 0 {
+			lines.WriteString(",\n")
+		}
 		for _, field := range fields {
 			key, _, _ := strings.Cut(field, ":")
 			if !slices.ContainsFunc(literal.Elts, func(e ast.Expr) bool { return isKey(e, key) }) {
-				lines += "\t" + field + ",\n"
+				lines.WriteString("\t" + field + ",\n")
 			}
 		}
 		end := fset.Position(literal.Rbrace).Offset
 		before := bytes.TrimRight(content[:end], ", \t\n")
-		if len(literal.Elts) > 0 {
-			lines = ",\n" + lines
-		}
-		return slices.Concat(before, []byte(lines), content[end:]), nil
+		return slices.Concat(before, []byte(lines.String()), content[end:]), nil
 	}
 }
 

@@ -118,8 +118,8 @@ func (p *project) checkNew(op *operator) error {
 			op.Kind)
 	}
 	if _, err := os.Stat(filepath.Join(p.dir, "config", "namespaced")); err == nil && op.Cluster {
-		return usageErrorf("config/namespaced installs the program for one namespace, which has no objects of a cluster-scoped kind: " +
-			"remove that folder and its Overlay in config/conformance_test.go, commit that and repeat the command")
+		return usageErrorf("config/namespaced installs the program for one namespace, which has no objects of a cluster-scoped " +
+			"kind: remove that folder and its Overlay in config/conformance_test.go, commit that and repeat the command")
 	}
 	return nil
 }
@@ -172,7 +172,11 @@ func (p *project) inPackage(api string) []*operator {
 	return found
 }
 
-// registration returns the lines in files of the project that use the kind. Its API package has the kinds of these operators.
+// addKnownTypes is the line that registers the types of a kind.
+const addKnownTypes = "\ts.AddKnownTypes(GroupVersion, &%[1]s{}, &%[1]sList{})\n"
+
+// registration returns the lines in files of the project that use the kind. Its API package has the kinds of the given
+// operators.
 func (op *operator) registration(inPackage []*operator) ([]edit, error) {
 	const resources = "resources:\n"
 	setup := "\t\t\tif err := " + op.Package + ".Operator.SetupInNamespaces(mgr, namespaces...); err != nil {\n" +
@@ -181,6 +185,7 @@ func (op *operator) registration(inPackage []*operator) ([]edit, error) {
 	crd := "  - " + op.Group + "_" + op.Plural + ".yaml\n"
 	sample := "  - " + op.Sample() + ".yaml\n"
 	access := "  - " + op.Prefix() + "edit_role.yaml\n  - " + op.Prefix() + "view_role.yaml\n"
+	const layout = "| `internal/desired` | pure functions that build the children |\n"
 	row := "| `" + strings.TrimSuffix(op.Dir, "/") + "` | the operator of the kind " + op.Kind + " |\n"
 	chapter := "## Change it\n\n"
 	link := fmt.Sprintf("The program has the kind [%s](%sREADME.md), too.\n\n", op.Kind, op.Dir)
@@ -209,18 +214,17 @@ func (op *operator) registration(inPackage []*operator) ([]edit, error) {
 			apply: insertAfter("\t\tColumns: map[string]string{\n", column),
 		},
 		{file: "README.md", hint: true, apply: insertAfter(chapter, link)},
-		{file: "AGENTS.md", hint: true, apply: insertAfter("| `internal/desired` | pure functions that build the children |\n", row)},
+		{file: "AGENTS.md", hint: true, apply: insertAfter(layout, row)},
 		{
 			file: "config/manifests/bases/" + op.Program + "-operator.clusterserviceversion.yaml", optional: true, hint: true,
 			apply: appendDescription(string(description)),
 		},
 	}
 	if len(inPackage) > 0 {
-		const known = "\ts.AddKnownTypes(GroupVersion, &%[1]s{}, &%[1]sList{})\n"
-		line := fmt.Sprintf(known, op.Kind)
+		line := fmt.Sprintf(addKnownTypes, op.Kind)
 		edits = append(edits, edit{
 			file: op.API + "/register.go", by: "add to AddToScheme:\n" + line,
-			apply: insertAfter(fmt.Sprintf(known, inPackage[0].Kind), line),
+			apply: insertAfter(fmt.Sprintf(addKnownTypes, inPackage[0].Kind), line),
 		})
 	}
 	return edits, nil

@@ -212,8 +212,8 @@ func (w *webhooks) EnvFields() []string {
 func (w *webhooks) Rule() string {
 	var rule string
 	if w.Admission() {
-		rule += fmt.Sprintf("  - apiGroups: [admissionregistration.k8s.io]\n    resources: [%s]\n    resourceNames: [%s-webhook]\n"+
-			"    verbs: [get, list, watch, patch]\n", w.Configurations(), w.Program)
+		rule += fmt.Sprintf("  - apiGroups: [admissionregistration.k8s.io]\n    resources: [%s]\n"+
+			"    resourceNames: [%s-webhook]\n    verbs: [get, list, watch, patch]\n", w.Configurations(), w.Program)
 	}
 	if w.Conversion {
 		rule += fmt.Sprintf("  - apiGroups: [apiextensions.k8s.io]\n    resources: [customresourcedefinitions]\n"+
@@ -329,7 +329,8 @@ func (w *webhooks) configEdits() []edit {
 	const manifests = "  - manifests.yaml\n"
 	head := "kind: ClusterRole\nmetadata:\n  name: " + w.Program + "-webhook\nrules:\n"
 	edits := []edit{{
-		file: "config/webhook/rbac.yaml", by: "add to the rules of the ClusterRole:\n" + w.Rule(), apply: insertAfter(head, w.Rule()),
+		file: "config/webhook/rbac.yaml", by: "add to the rules of the ClusterRole:\n" + w.Rule(),
+		apply: insertAfter(head, w.Rule()),
 	}}
 	if w.Admission() {
 		edits = append(edits, edit{
