@@ -296,12 +296,15 @@ $(MODULES:%=lint/%) lint/tools lint/tools/charts lint/tools/images lint/tools/re
 lint/olm:
 	@echo 'golangci-lint olm' && lint=$(GOLANGCI_LINT) && cd olm && GOWORK=off $$lint run --build-tags $(OLM_TAGS) ./...
 
-lint/scaffold: # the output of `homeostat new`, by our rules and by its own
-	@echo 'golangci-lint what homeostat new writes' && lint=$(GOLANGCI_LINT) && dir=$$(mktemp -d) && trap 'rm -r "$$dir"' EXIT && \
+lint/scaffold: # the output of `homeostat new` and `homeostat add`, by our rules and by its own
+	@echo 'golangci-lint what homeostat writes' && lint=$(GOLANGCI_LINT) && dir=$$(mktemp -d) && trap 'rm -r "$$dir"' EXIT && \
+		go build -o "$$dir/homeostat" ./sdk/cmd/homeostat && \
 		for scope in Namespaced Cluster; do \
-			go run ./sdk/cmd/homeostat new web-shop --group shop.example.com --kind WebShop --scope $$scope --dir "$$dir/$$scope" \
-				--module github.com/homeostat-dev/homeostat/operators/web-shop >/dev/null && \
-			(cd "$$dir/$$scope" && $$lint run ./... && $$lint run --config $(CURDIR)/.golangci.yml ./...) || exit; done
+			"$$dir/homeostat" new web-shop --group shop.example.com --kind WebShop --scope $$scope --dir "$$dir/$$scope" \
+				--homeostat $(CURDIR) --module github.com/homeostat-dev/homeostat/operators/web-shop >/dev/null && \
+			(cd "$$dir/$$scope" && ../homeostat add webhook >/dev/null && ../homeostat add kind Coupon --scope $$scope >/dev/null && \
+				../homeostat add version v1beta1 --kind WebShop >/dev/null && \
+				$$lint run ./... && $$lint run --config $(CURDIR)/.golangci.yml ./...) || exit; done
 
 lint/words: # persons in texts, directives in Go files, and the subjects of the commits since the rules exist
 	@echo wordcheck && $(call tool,wordcheck) -since $(RULES_SINCE) .

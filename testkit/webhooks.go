@@ -31,6 +31,9 @@ import (
 // server uses.
 const probeName = "testkit-probe"
 
+// conversionPath is the path of a conversion webhook.
+const conversionPath = "/convert"
+
 // webhooks are the admission webhooks of a test. They are the Service in front of its operators: a request goes to one of
 // those that run. It is safe for concurrent use.
 type webhooks struct {
@@ -308,4 +311,33 @@ func (p patientTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		req = req.Clone(req.Context())
 		req.Body = body
 	}
+}
+
+// unservedWebhooks is the webhook server of a manager whose test has no Env.Webhooks. The API server would not call it.
+type unservedWebhooks struct {
+	*webhookServer
+
+	env   *Env
+	paths []string
+}
+
+// Register implements [webhook.Server].
+func (s *unservedWebhooks) Register(path string, hook http.Handler) {
+	s.paths = append(s.paths, path)
+	s.webhookServer.Register(path, hook)
+}
+
+// Start implements [webhook.Server]. Its error names the field that is missing.
+func (s *unservedWebhooks) Start(ctx context.Context) error {
+	for _, path := range s.paths {
+		switch {
+		case path != conversionPath:
+			return fmt.Errorf("the operator has the admission webhook %s, and testkit.Env has no Webhooks: set it to the file with "+
+				"the webhook configurations, such as \"config/webhook/manifests.yaml\", or run the operator without webhooks", path)
+		case s.env.Conversion == nil:
+			return fmt.Errorf("the operator has the conversion webhook %s, and testkit.Env has no Conversion: set it to the "+
+				"operator's handler, or run the operator without webhooks", path)
+		}
+	}
+	return s.webhookServer.Start(ctx)
 }

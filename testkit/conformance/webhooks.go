@@ -12,12 +12,17 @@ import (
 )
 
 // source returns the arguments of kubectl that name the overlay. No pod serves the webhooks of an overlay, so their
-// configurations get a condition by which the API server never calls them.
+// configurations get a condition by which the API server never calls them, and CustomResourceDefinitions no conversion: the
+// API server then changes only the version of an object.
 func (k *kubectl) source(m *manifests) ([]string, error) {
 	objects, found := make([]any, len(m.objects)), false
 	for i := range m.objects {
 		o := m.objects[i].DeepCopy()
 		objects[i] = o.Object
+		if strategy, _, _ := unstructured.NestedString(o.Object, "spec", "conversion", "strategy"); strategy == "Webhook" {
+			found = true
+			unstructured.RemoveNestedField(o.Object, "spec", "conversion")
+		}
 		if !isWebhookConfiguration(o) {
 			continue
 		}
