@@ -1,0 +1,49 @@
+"""JSON values, and times in them."""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime, timezone
+from typing import Any, Dict, Mapping
+
+Object = Dict[str, Any]
+"""A Kubernetes object as plain data."""
+
+
+def clean(value: Any, path: str) -> Any:
+    """Returns a copy of a JSON value without the keys whose value is None.
+
+    It raises TypeError or ValueError for any other value. The path names the value in the error.
+    """
+    if isinstance(value, Mapping):
+        result: Dict[str, Any] = {}
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise TypeError(f"{path}: the key {key!r} is not a str")
+            if item is not None:
+                result[key] = clean(item, f"{path}.{key}")
+        return result
+    if isinstance(value, (list, tuple)):
+        return [clean(item, f"{path}[{i}]") for i, item in enumerate(value)]
+    if isinstance(value, (str, bool)):
+        return value
+    if isinstance(value, (int, float)):
+        if not math.isfinite(value) or isinstance(value, int) and not -(2**63) <= value < 2**63:
+            raise ValueError(f"{path}: {value} is no number in Kubernetes")
+        return value
+    hint = ": use homeostat.timestamp" if isinstance(value, datetime) else ""
+    raise TypeError(f"{path}: {value!r} is no JSON value{hint}")
+
+
+def parse_time(text: str) -> datetime:
+    """Returns the time of a text such as metadata.creationTimestamp. Digits beyond microseconds are cut off."""
+    whole, _, fraction = text.rstrip("Z").partition(".")
+    time = datetime.strptime(whole, "%Y-%m-%dT%H:%M:%S")
+    return time.replace(microsecond=int(fraction[:6].ljust(6, "0")), tzinfo=timezone.utc)
+
+
+def timestamp(time: datetime) -> str:
+    """Returns the text of a time in whole seconds, as in metadata.creationTimestamp. The time needs a time zone."""
+    if time.tzinfo is None:
+        raise ValueError(f"the time {time} has no time zone")
+    return time.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
