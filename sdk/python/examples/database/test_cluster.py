@@ -1,0 +1,24 @@
+"""The operator in a control plane: what ships, under the engine."""
+
+from homeostat_testkit import condition, ready, ref
+
+
+def test_the_sample_becomes_ready(namespace, operator):
+    operator.start()
+    database = namespace.eventually(namespace.apply("sample.yaml"), ready(), condition("Available"))
+    assert database["status"]["endpoint"] == f"orders-db.{namespace.name}.svc:5432"
+    assert database["status"]["version"] == "16"
+
+
+def test_the_secret_is_waited_for(namespace, operator):
+    operator.start()
+    database = namespace.apply("sample.yaml")
+    namespace.eventually(database, ready())
+    namespace.delete(ref("v1", "Secret", "orders-db"))
+    namespace.eventually(database, condition("Ready", "False", "ReferenceNotFound"))
+    namespace.apply("sample.yaml")
+    namespace.eventually(database, ready())
+
+
+def test_faults(explore):
+    explore("scenario.yaml")
