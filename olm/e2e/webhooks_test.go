@@ -39,21 +39,23 @@ func TestWebhooks(t *testing.T) {
 	t.Parallel()
 	s := newSuiteOf(t, []string{mailbox}, testkit.Private())
 	folder := t.TempDir()
-	source := s.offer(mailboxCatalog(t, "0.2.0"), nil)
-	s.subscribeToMailbox(folder)
+	source := s.offer(mailboxCatalog(t, folder, "0.2.0"), nil)
+	s.subscribeToMailbox()
 	s.mountCertificate(folder)
 	s.waitInstalled("0.2.0")
 	s.checkWebhooks("a")
 
 	check := s.watchConversion()
-	s.offer(mailboxCatalog(t, "0.2.0", "0.3.0"), source)
+	s.offer(mailboxCatalog(t, folder, "0.2.0", "0.3.0"), source)
 	s.waitInstalled("0.3.0")
 	s.checkWebhooks("b")
 	check("0.3.0")
 }
 
-// mailboxCatalog returns a catalog of versions of the operator.
-func mailboxCatalog(t *testing.T, versions ...string) *declcfg.DeclarativeConfig {
+// mailboxCatalog returns a catalog of versions of the operator. Pods are processes of this machine: a folder takes the place
+// of the mounted certificate. The bundle names it, because OLM adds the environment of a Subscription only after the
+// Subscription's status has the installed version, and does not repair an earlier Deployment whose pods are never ready.
+func mailboxCatalog(t *testing.T, folder string, versions ...string) *declcfg.DeclarativeConfig {
 	t.Helper()
 	folders := map[string]string{}
 	var text strings.Builder
@@ -65,6 +67,8 @@ func mailboxCatalog(t *testing.T, versions ...string) *declcfg.DeclarativeConfig
 		}
 		b.CSV.Name = "mailbox-operator.v" + version
 		b.CSV.Spec.Version.Version = semver.MustParse(version)
+		containers := b.CSV.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template.Spec.Containers
+		containers[0].Env = append(containers[0].Env, corev1.EnvVar{Name: "WEBHOOK_CERT_DIR", Value: folder})
 		for _, o := range b.Objects {
 			if o.GetKind() == "CustomResourceDefinition" {
 				o.SetAnnotations(map[string]string{mailboxRevision: version})
@@ -88,9 +92,8 @@ func mailboxCatalog(t *testing.T, versions ...string) *declcfg.DeclarativeConfig
 	return catalog
 }
 
-// subscribeToMailbox installs the operator with the manifests of another one. Pods are processes of this machine: a folder
-// takes the place of the mounted certificate.
-func (s *suite) subscribeToMailbox(folder string) {
+// subscribeToMailbox installs the operator with the manifests of another one.
+func (s *suite) subscribeToMailbox() {
 	s.t.Helper()
 	data, err := os.ReadFile(filepath.Join(manifests, "myapp.yaml"))
 	if err != nil {
@@ -105,12 +108,6 @@ func (s *suite) subscribeToMailbox(folder string) {
 		s.t.Fatal(err)
 	}
 	for _, o := range objects {
-		if o.GetKind() == "Subscription" {
-			env := []any{map[string]any{"name": "WEBHOOK_CERT_DIR", "value": folder}}
-			if err := unstructured.SetNestedSlice(o.Object, env, "spec", "config", "env"); err != nil {
-				s.t.Fatal(err)
-			}
-		}
 		s.k.Apply(o)
 	}
 }

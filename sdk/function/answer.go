@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/json"
 )
@@ -125,7 +126,7 @@ func difference(a, b []byte) string {
 	if json.Unmarshal(a, &x) != nil || json.Unmarshal(b, &y) != nil {
 		return "their beginning"
 	}
-	return differenceOf(x, y, "")
+	return strings.TrimPrefix(differenceOf(x, y, ""), ".")
 }
 
 func differenceOf(x, y any, path string) string {

@@ -28,6 +28,9 @@ type Config struct {
 	Observes []Kind `json:"observes,omitempty"`
 	// References are the kinds that the function may refer to.
 	References []Kind `json:"references,omitempty"`
+	// AnyReference lets the function refer to any kind. It is not part of the file: a file names the kinds, for the
+	// permissions.
+	AnyReference bool `json:"-"`
 	// Finalize calls the function for the clean-up of an object, which has a finalizer then.
 	Finalize bool `json:"finalize,omitempty"`
 	// ResyncSeconds is the interval between reconciles without any event. Zero means 600, a negative value none.

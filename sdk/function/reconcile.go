@@ -152,7 +152,7 @@ func (f *caller) read(p *desired.Pass, reader *reference.Reader, names []Referen
 	all := make([]Reference, 0, len(names))
 	var errs []error
 	for _, r := range names {
-		if !slices.Contains(f.config.References, Kind{r.APIVersion, r.Kind}) {
+		if !f.config.AnyReference && !slices.Contains(f.config.References, Kind{r.APIVersion, r.Kind}) {
 			return nil, bug(ReasonInvalidAnswer, "the function refers to kind %s: add it to references in the declaration of "+
 				"the operator", Kind{r.APIVersion, r.Kind})
 		}

@@ -5,7 +5,8 @@
 //
 // The first argument is the declaration of the operator, see package function. The command after two dashes is the function
 // as a process, which is started and supervised; --function-url names a server instead. If both are given, the command is
-// not used. The other flags are those of each operator: see --help.
+// not used. The manifest of a CompositeController of Metacontroller is a declaration too: its hooks are the function, and
+// --function-url replaces the scheme and the host of their URLs. The other flags are those of each operator: see --help.
 package main
 
 import (
@@ -18,6 +19,7 @@ import (
 	"strings"
 
 	"github.com/homeostat-dev/homeostat/sdk/function"
+	"github.com/homeostat-dev/homeostat/sdk/function/metacontroller"
 	"github.com/homeostat-dev/homeostat/sdk/program"
 )
 
@@ -40,22 +42,32 @@ func newProgram(args []string) (*program.Program, []string, error) {
 		args, command = args[:i], args[i+1:]
 	}
 	op := &function.Operator{}
+	hooks := &metacontroller.Operator{}
 	process := &function.Process{Command: command}
 	server := &function.Server{}
 	p := &program.Program{Name: "homeostat-engine", Doc: "Runs an operator with a function in another language:\n" + usage}
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
-		config, err := function.Load(args[0])
+		var err error
+		if data, _ := os.ReadFile(args[0]); metacontroller.IsController(data) { // Load reports the error
+			if hooks.Controller, err = metacontroller.Load(args[0]); err == nil {
+				p.Name, p.Doc = hooks.Describe()
+			}
+		} else if op.Config, err = function.Load(args[0]); err == nil {
+			p.Name, p.Doc = op.Describe()
+		}
 		if err != nil {
 			return nil, nil, err
 		}
-		op.Config = config
-		p.Name = config.Name
-		p.Doc = config.Doc
 		args = args[1:]
 	}
 	p.Flags = func(fs *flag.FlagSet) { defineFlags(fs, op, process, server) }
 	p.Operators = func() ([]program.Runnable, error) {
 		switch {
+		case hooks.Controller != nil:
+			hooks.Base = server.URL
+			hooks.MaxAnswer = process.MaxAnswer
+			hooks.PurityChecks = op.PurityChecks
+			return []program.Runnable{hooks}, nil
 		case op.Config.Name == "":
 			return nil, errors.New("the declaration of the operator is missing: " + usage)
 		case process.Size < 1:

@@ -1,0 +1,418 @@
+package metacontroller
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/homeostat-dev/homeostat/sdk/function"
+)
+
+// Transport calls the hooks of a controller.
+type Transport struct {
+	// Controller is the manifest. Required.
+	Controller *Controller
+	// Base replaces the scheme and the host of the URLs of the hooks, for example "http://127.0.0.1:8080". Optional.
+	Base string
+	// MaxAnswer is the largest response in bytes. Zero means function.DefaultMaxAnswer.
+	MaxAnswer int
+	// Mapper finds the kinds of resources. Required.
+	Mapper meta.RESTMapper
+}
+
+// Validate implements function.Transport.
+func (t *Transport) Validate() error { return t.Controller.validate() }
+
+// Connect implements function.Transport.
+func (t *Transport) Connect(log logr.Logger) function.Connection {
+	c := &connection{Transport: *t, hooks: map[string]function.Connection{}}
+	for name, h := range map[string]*Hook{
+		syncHook: t.Controller.Spec.Hooks.Sync, finalizeHook: t.Controller.Spec.Hooks.Finalize,
+		customizeHook: t.Controller.Spec.Hooks.Customize,
+	} {
+		if h != nil {
+			address, _ := h.address(t.Base) // a mistake is one of Validate
+			server := &function.Server{URL: address, Timeout: h.timeout(), MaxAnswer: t.MaxAnswer}
+			c.hooks[name] = server.Connect(log)
+		}
+	}
+	return c
+}
+
+// Config returns the declaration of the operator.
+func (t *Transport) Config() (function.Config, error) {
+	c := function.Config{
+		Version: 1, Name: t.Controller.Name, Doc: description(t.Controller),
+		Finalize: t.Controller.Spec.Hooks.Finalize != nil, AnyReference: true,
+		ResyncSeconds: t.Controller.Spec.ResyncPeriodSeconds,
+	}
+	var err error
+	if c.Kind, err = t.kind(t.Controller.Spec.ParentResource.Resource); err != nil {
+		return c, err
+	}
+	for _, r := range t.Controller.Spec.ChildResources {
+		k, err := t.kind(r.Resource)
+		if err != nil {
+			return c, err
+		}
+		c.Owns = append(c.Owns, function.OwnedKind{Kind: k})
+	}
+	return c, nil
+}
+
+// kind returns the kind of a resource.
+func (t *Transport) kind(r Resource) (function.Kind, error) {
+	gv, err := schema.ParseGroupVersion(r.APIVersion)
+	if err != nil {
+		return function.Kind{}, err
+	}
+	gvk, err := t.Mapper.KindFor(gv.WithResource(r.Resource))
+	if err != nil {
+		return function.Kind{}, fmt.Errorf("finding the kind of resource %s of %s: %w: install its CRD first", r.Resource,
+			r.APIVersion, err)
+	}
+	return function.Kind{APIVersion: r.APIVersion, Kind: gvk.Kind}, nil
+}
+
+// The names of the hooks.
+const (
+	syncHook      = "sync"
+	finalizeHook  = "finalize"
+	customizeHook = "customize"
+)
+
+// connection is the connection to the hooks for one engine.
+type connection struct {
+	Transport
+	hooks map[string]function.Connection
+}
+
+// Close implements function.Connection.
+func (c *connection) Close() {
+	for _, h := range c.hooks {
+		h.Close()
+	}
+}
+
+// objects are objects by kind, as "Pod.v1" or "Deployment.apps/v1", and by name. Objects of another namespace than the
+// parent's, or of a cluster-scoped parent, have the name "namespace/name".
+type objects map[string]map[string]map[string]any
+
+// syncRequest is the request of the sync and finalize hooks.
+type syncRequest struct {
+	Controller *Controller    `json:"controller"`
+	Parent     map[string]any `json:"parent"`
+	Children   objects        `json:"children"`
+	Related    objects        `json:"related"`
+	Finalizing bool           `json:"finalizing"`
+}
+
+// syncResponse is the response of the sync and finalize hooks.
+type syncResponse struct {
+	Status             map[string]any   `json:"status"`
+	Children           []map[string]any `json:"children"`
+	ResyncAfterSeconds float64          `json:"resyncAfterSeconds"`
+	Finalized          bool             `json:"finalized"`
+}
+
+// Call translates a request for the hooks, and their responses to an answer.
+func (c *connection) Call(ctx context.Context, request []byte) ([]byte, error) {
+	var req function.Request
+	decoder := json.NewDecoder(bytes.NewReader(request))
+	decoder.UseNumber() // hooks get numbers as they are
+	if err := decoder.Decode(&req); err != nil {
+		return nil, fmt.Errorf("decoding the request: %w", err)
+	}
+	answer := &function.Answer{Protocol: function.ProtocolVersion, ID: req.ID}
+	related, err := c.customize(ctx, &req, answer)
+	if err != nil {
+		return nil, err
+	}
+	if related == nil { // the engine reads the references first
+		return json.Marshal(answer)
+	}
+	name := syncHook
+	if req.Call == function.CallFinalize {
+		name = finalizeHook
+	}
+	sync := syncRequest{
+		Controller: c.Controller, Parent: req.Object, Children: objects{}, Related: related,
+		Finalizing: req.Call == function.CallFinalize,
+	}
+	for _, r := range c.Controller.Spec.ChildResources {
+		k, err := c.kind(r.Resource)
+		if err != nil {
+			return nil, &function.CallError{Reason: function.ReasonInvalidAnswer, Message: err.Error()}
+		}
+		sync.Children[key(k)] = map[string]map[string]any{}
+	}
+	parent := unstructured.Unstructured{Object: req.Object}
+	for _, child := range req.Children {
+		sync.Children.add(child, parent.GetNamespace())
+	}
+	var response syncResponse
+	if err := c.call(ctx, name, sync, &response); err != nil {
+		return nil, err
+	}
+	if err := c.translate(&req, &response, answer); err != nil {
+		return nil, &function.CallError{Reason: function.ReasonInvalidAnswer, Message: "the response of the " + name +
+			" hook: " + err.Error()}
+	}
+	return json.Marshal(answer)
+}
+
+// call calls a hook.
+func (c *connection) call(ctx context.Context, name string, request, response any) error {
+	body, err := json.Marshal(request)
+	if err != nil {
+		return fmt.Errorf("encoding the request of the %s hook: %w", name, err)
+	}
+	data, err := c.hooks[name].Call(ctx, body)
+	if failure, ok := errors.AsType[*function.CallError](err); ok {
+		return &function.CallError{Reason: failure.Reason, Message: "the " + name + " hook: " + failure.Message}
+	}
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(data, response); err != nil {
+		return &function.CallError{Reason: function.ReasonInvalidAnswer, Message: fmt.Sprintf(
+			"the response of the %s hook is not usable: %s", name, err)}
+	}
+	return nil
+}
+
+func key(k function.Kind) string { return k.Kind + "." + k.APIVersion }
+
+func (o objects) add(object map[string]any, home string) {
+	u := unstructured.Unstructured{Object: object}
+	kind := key(function.Kind{APIVersion: u.GetAPIVersion(), Kind: u.GetKind()})
+	if o[kind] == nil {
+		o[kind] = map[string]map[string]any{}
+	}
+	name := u.GetName()
+	if u.GetNamespace() != "" && u.GetNamespace() != home {
+		name = u.GetNamespace() + "/" + name
+	}
+	o[kind][name] = object
+}
+
+// customizeResponse is the response of the customize hook.
+type customizeResponse struct {
+	RelatedResources []struct {
+		Resource      `json:",inline"`
+		LabelSelector *metav1.LabelSelector `json:"labelSelector"`
+		Namespace     string                `json:"namespace"`
+		Names         []string              `json:"names"`
+	} `json:"relatedResources"`
+}
+
+// customize calls the customize hook, and returns the related objects, or nil if the engine has to read them first.
+func (c *connection) customize(ctx context.Context, req *function.Request, answer *function.Answer) (objects, error) {
+	related := objects{}
+	if c.hooks[customizeHook] == nil {
+		return related, nil
+	}
+	var response customizeResponse
+	request := map[string]any{"controller": c.Controller, "parent": req.Object}
+	if err := c.call(ctx, customizeHook, request, &response); err != nil {
+		return nil, err
+	}
+	for _, r := range response.RelatedResources {
+		k, err := c.kind(r.Resource)
+		var selector string
+		if err == nil && r.LabelSelector != nil {
+			selector, err = notation(r.LabelSelector)
+		}
+		if err != nil {
+			return nil, &function.CallError{Reason: function.ReasonInvalidAnswer, Message: "the customize hook: " + err.Error()}
+		}
+		related[key(k)] = map[string]map[string]any{}
+		reference := function.Reference{APIVersion: k.APIVersion, Kind: k.Kind, Namespace: r.Namespace}
+		if len(r.Names) == 0 {
+			reference.Selector = selector
+			answer.References = append(answer.References, reference)
+		}
+		for _, name := range r.Names {
+			reference.Name = name
+			answer.References = append(answer.References, reference)
+		}
+	}
+	home := (&unstructured.Unstructured{Object: req.Object}).GetNamespace()
+	for _, wanted := range answer.References {
+		i := slices.IndexFunc(req.References, func(r function.Reference) bool {
+			r.Objects = nil
+			return fmt.Sprint(r) == fmt.Sprint(wanted)
+		})
+		if i < 0 {
+			return nil, nil
+		}
+		for _, o := range req.References[i].Objects {
+			related.add(o, home)
+		}
+	}
+	return related, nil
+}
+
+// notation returns a selector in the notation of kubectl.
+func notation(s *metav1.LabelSelector) (string, error) {
+	selector, err := metav1.LabelSelectorAsSelector(s)
+	if err != nil {
+		return "", err
+	}
+	return selector.String(), nil
+}
+
+// translate writes the response of a sync or finalize hook into the answer.
+func (c *connection) translate(req *function.Request, response *syncResponse, answer *function.Answer) error {
+	status, conditions, err := splitStatus(response.Status)
+	if err != nil {
+		return err
+	}
+	answer.Status = status
+	answer.Conditions = conditions
+	answer.RequeueAfterSeconds = max(0, response.ResyncAfterSeconds)
+	if req.Call == function.CallFinalize {
+		if !response.Finalized {
+			answer.Wait = &function.Problem{
+				Reason: "Finalizing", Message: "the finalize hook has not finished", AfterSeconds: answer.RequeueAfterSeconds,
+			}
+		}
+		return nil
+	}
+	uid := (&unstructured.Unstructured{Object: req.Object}).GetUID()
+	previous := map[string]function.ChildName{} // the last existing child of each kind that is updated one by one
+	for i, o := range response.Children {
+		child := function.Child{Object: unstructured.Unstructured{Object: o}}
+		k := function.Kind{APIVersion: child.Object.GetAPIVersion(), Kind: child.Object.GetKind()}
+		strategy, err := c.strategy(k)
+		if err != nil {
+			return fmt.Errorf("children[%d]: %w", i, err)
+		}
+		if c.Controller.Spec.GenerateSelector {
+			labels := child.Object.GetLabels()
+			if labels == nil {
+				labels = map[string]string{}
+			}
+			labels["controller-uid"] = string(uid)
+			child.Object.SetLabels(labels)
+		}
+		live := existing(req, &child.Object)
+		strategy.set(&child, live)
+		if strings.HasPrefix(strategy.Method, "Rolling") && live != nil {
+			if before, ok := previous[key(k)]; ok {
+				child.After = append(child.After, before)
+			}
+			previous[key(k)] = function.ChildName{
+				APIVersion: k.APIVersion, Kind: k.Kind, Namespace: child.Object.GetNamespace(), Name: child.Object.GetName(),
+			}
+		}
+		answer.Children = append(answer.Children, child)
+	}
+	return nil
+}
+
+// set sets the options of a child for its update strategy.
+func (s UpdateStrategy) set(child *function.Child, live map[string]any) {
+	switch s.Method {
+	case "", "OnDelete":
+		child.CreateOnly = true
+	case "Recreate", "RollingRecreate":
+		child.OnImmutable = "Recreate"
+	}
+	if len(s.StatusChecks.Conditions) == 0 {
+		return
+	}
+	child.Ready = &function.Readiness{OK: true}
+	for _, check := range s.StatusChecks.Conditions {
+		if message := check.missing(live); message != "" {
+			child.Ready = &function.Readiness{Message: message}
+		}
+	}
+}
+
+// missing returns what an object lacks for a status check.
+func (s StatusCheck) missing(live map[string]any) string {
+	conditions, _, _ := unstructured.NestedSlice(live, "status", "conditions")
+	for _, item := range conditions {
+		c, _ := item.(map[string]any)
+		if c["type"] != s.Type {
+			continue
+		}
+		switch {
+		case s.Status != nil && c["status"] != *s.Status:
+			return fmt.Sprintf("condition %s is %v", s.Type, c["status"])
+		case s.Reason != nil && c["reason"] != *s.Reason:
+			return fmt.Sprintf("condition %s has the reason %v", s.Type, c["reason"])
+		}
+		return ""
+	}
+	return fmt.Sprintf("condition %s is missing", s.Type)
+}
+
+func (c *connection) strategy(k function.Kind) (UpdateStrategy, error) {
+	for _, r := range c.Controller.Spec.ChildResources {
+		if own, err := c.kind(r.Resource); err == nil && own == k {
+			return r.UpdateStrategy, nil
+		}
+	}
+	return UpdateStrategy{}, fmt.Errorf("kind %s is not in spec.childResources: add it", k)
+}
+
+// existing returns the observed child of that name.
+func existing(req *function.Request, o *unstructured.Unstructured) map[string]any {
+	home := (&unstructured.Unstructured{Object: req.Object}).GetNamespace()
+	for _, child := range req.Children {
+		u := unstructured.Unstructured{Object: child}
+		sameNamespace := u.GetNamespace() == o.GetNamespace() || o.GetNamespace() == "" && u.GetNamespace() == home
+		if u.GroupVersionKind() == o.GroupVersionKind() && u.GetName() == o.GetName() && sameNamespace {
+			return child
+		}
+	}
+	return nil
+}
+
+// splitStatus returns the fields of a status and its conditions, without those of the engine.
+func splitStatus(status map[string]any) (map[string]any, []function.Condition, error) {
+	if status == nil {
+		return nil, nil, nil
+	}
+	fields := maps.Clone(status)
+	delete(fields, "observedGeneration")
+	delete(fields, "conditions")
+	items, ok := status["conditions"].([]any)
+	if !ok {
+		return fields, nil, nil
+	}
+	conditions := []function.Condition{}
+	for i, item := range items {
+		var c function.Condition
+		data, err := json.Marshal(item)
+		if err == nil {
+			err = json.Unmarshal(data, &c)
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("status.conditions[%d]: %w", i, err)
+		}
+		if c.Reason == "" {
+			c.Reason = c.Type // a condition of Metacontroller may have none
+		}
+		if !slices.Contains(engineConditions, c.Type) {
+			conditions = append(conditions, c)
+		}
+	}
+	return fields, conditions, nil
+}
+
+// engineConditions are the types of conditions that the engine writes.
+var engineConditions = []string{"Ready", "Reconciling", "Stalled", "Deleting", "Paused", "DryRun", "Contended"}
