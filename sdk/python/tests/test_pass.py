@@ -95,7 +95,7 @@ def test_ready_when_needs_a_result() -> None:
 )
 def test_ready_when(result: Any, answer: h.Object) -> None:
     p = h.Pass(request(children=[config(data={"a": "b"})]))
-    assert p.apply(config(), ready_when=lambda live: result if live["data"] else False).live == config(data={"a": "b"})
+    assert p.apply(config(), ready_when=lambda live: result if live["data"] else "").live == config(data={"a": "b"})
     p.apply(config("new"), ready_when=lambda live: True)
     children = p.answer()["children"]
     assert [c["ready"] for c in children] == [answer, {"ok": False, "message": "it does not exist"}]

@@ -20,5 +20,5 @@ def test_the_secret_is_waited_for(namespace, operator):
     namespace.eventually(database, ready())
 
 
-def test_faults(explore):
+def test_exploration(explore):
     explore("scenario.yaml")

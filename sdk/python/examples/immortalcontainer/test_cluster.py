@@ -21,5 +21,5 @@ def test_the_pod_outlives_the_container(namespace, operator):
     namespace.eventually(POD, lambda o: "ownerReferences" not in o["metadata"])
 
 
-def test_faults(explore):
+def test_exploration(explore):
     explore("scenario.yaml")

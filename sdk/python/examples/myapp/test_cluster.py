@@ -17,5 +17,5 @@ def test_the_sample_becomes_ready(namespace, operator):
     assert namespace.get(CLAIM)["metadata"]["uid"] == kept["metadata"]["uid"]
 
 
-def test_faults(explore):
+def test_exploration(explore):
     explore("scenario.yaml")
