@@ -48,7 +48,8 @@ def test_a_database(engine, port, variable):
 def test_the_secret():
     assert h.dry(reconcile, DATABASE).wait["reason"] == "ReferenceNotFound"
     assert h.dry(reconcile, DATABASE, references=[secret("")]).invalid["reason"] == "NoPassword"
-    old, new = (h.dry(reconcile, DATABASE, references=[secret(text)]).child("StatefulSet", "orders") for text in ("YQ==", "Yg=="))
+    plans = [h.dry(reconcile, DATABASE, references=[secret(text)]) for text in ("YQ==", "Yg==")]
+    old, new = (plan.child("StatefulSet", "orders") for plan in plans)
     assert old["spec"]["template"]["metadata"] != new["spec"]["template"]["metadata"]
     assert "YQ==" not in str(old)  # a hash alone
 

@@ -55,13 +55,13 @@ def deployment_spec(app: h.Object, claim: Optional[h.Object]) -> h.Object:
 
 def service_spec(app: h.Object) -> h.Object:
     service, ports = app["spec"]["service"], app["spec"]["ports"]
-    first = service.get("port", ports[0]["containerPort"])
+    ports = [{**ports[0], "containerPort": service.get("port", ports[0]["containerPort"])}, *ports[1:]]
     return {
         "type": service.get("type"),
         "selector": {"app": app["metadata"]["name"]},
         "ports": [
-            {"name": p["name"], "port": p["containerPort"] if i else first, "protocol": p["protocol"], "targetPort": p["name"]}
-            for i, p in enumerate(ports)
+            {"name": p["name"], "port": p["containerPort"], "protocol": p["protocol"], "targetPort": p["name"]}
+            for p in ports
         ],
     }
 
