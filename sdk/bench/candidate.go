@@ -31,6 +31,7 @@ func candidates() []candidate {
 		{name: "apply-floor", pkg: "floor", args: []string{"--apply"}, singlePass: true},
 		{name: "kubebuilder", pkg: "kubebuilder"},
 		{name: "sdk", pkg: "homeostat"},
+		{name: "sdk-python", pkg: "python"},
 	}
 }
 
@@ -125,7 +126,7 @@ func (p *process) stop() {
 	}
 }
 
-// usage is the resource usage of a process so far.
+// usage is the resource usage of a process and its descendants so far. Descendants that have ended are not in it.
 type usage struct {
 	cpu float64 // seconds
 	rss float64 // bytes, current value
@@ -140,7 +141,21 @@ func usageOf(pid int) (usage, error) {
 	if err != nil {
 		return usage{}, fmt.Errorf("looking at process %d: %w", pid, err)
 	}
-	return usage{cpu: stat.CPUTime(), rss: float64(stat.ResidentMemory())}, nil
+	u := usage{cpu: stat.CPUTime(), rss: float64(stat.ResidentMemory())}
+	all, err := procfs.AllProcs()
+	if err != nil {
+		return u, fmt.Errorf("looking for the children of process %d: %w", pid, err)
+	}
+	for _, other := range all {
+		if stat, err := other.Stat(); err != nil || stat.PPID != pid { // it may have ended
+			continue
+		}
+		if child, err := usageOf(other.PID); err == nil {
+			u.cpu += child.cpu
+			u.rss += child.rss
+		}
+	}
+	return u, nil
 }
 
 // waitIdle waits until a process has used less than 2 % of a CPU in three consecutive windows of half a second.

@@ -73,7 +73,7 @@ func parseArgs(args []string) (*settings, error) {
 		slices.Sort(s.sizes)
 		return nil
 	})
-	fs.Func("contenders", "some of floor, apply-floor, kubebuilder and sdk, separated by commas; default: all",
+	fs.Func("contenders", "some of floor, apply-floor, kubebuilder, sdk and sdk-python, separated by commas; default: all",
 		func(v string) error {
 			s.which = nil
 			for word := range strings.SplitSeq(v, ",") {

@@ -278,8 +278,8 @@ func (w *worker) call(ctx context.Context, request []byte, timeout time.Duration
 	}
 }
 
-// waitEnd returns a channel that is closed when the process has ended. One that closed its standard output or input without
-// ending is killed.
+// waitEnd returns a channel that is closed when the process has ended. One that closed its standard input without ending is
+// killed.
 func (w *worker) waitEnd() <-chan struct{} {
 	select {
 	case <-w.ended:
@@ -291,7 +291,7 @@ func (w *worker) waitEnd() <-chan struct{} {
 
 // crash returns the error for a process that has ended in a call.
 func (w *worker) crash() error {
-	state := "it closed its output"
+	state := "it closed its input"
 	if w.endErr != nil {
 		state = w.endErr.Error()
 	} else if w.cmd.ProcessState != nil {

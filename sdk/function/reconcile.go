@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -140,7 +141,9 @@ func (f *caller) answer(ctx context.Context, req *Request) (*Answer, error) {
 }
 
 func (f *caller) callOnce(ctx context.Context, request []byte) ([]byte, error) {
+	began := time.Now()
 	answer, err := f.connection.Call(ctx, request)
+	observeCall(f.config.Name, began, err)
 	if failure, ok := errors.AsType[*CallError](err); ok {
 		return nil, bug(failure.Reason, "%s", failure.Message)
 	}

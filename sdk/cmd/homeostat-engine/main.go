@@ -7,9 +7,14 @@
 // as a process, which is started and supervised; --function-url names a server instead. If both are given, the command is
 // not used. The manifest of a CompositeController of Metacontroller is a declaration too: its hooks are the function, and
 // --function-url replaces the scheme and the host of their URLs. The other flags are those of each operator: see --help.
+//
+//	homeostat-engine conformance -- COMMAND
+//
+// checks a library for functions in another language: see function.CheckConformance.
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -24,6 +29,13 @@ import (
 )
 
 func main() {
+	if len(os.Args) > 3 && os.Args[1] == "conformance" && os.Args[2] == "--" {
+		if err := function.CheckConformance(context.Background(), &function.Process{Command: os.Args[3:]}, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, "Error:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	p, args, err := newProgram(os.Args[1:])
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

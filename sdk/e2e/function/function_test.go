@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/homeostat-dev/homeostat/sdk/function"
 	"github.com/homeostat-dev/homeostat/testkit"
@@ -148,6 +150,12 @@ func TestWrongAnswers(t *testing.T) {
 					return strings.Contains(fmt.Sprint(p.Object["status"]), want.message)
 				}))
 			k.Eventually(good, testkit.Ready())
+			if n := calls(t, "answer"); n == 0 {
+				t.Error("no call is in the metrics")
+			}
+			if n := calls(t, want.reason); n == 0 && (mode == "crash" || mode == "hang" || mode == "large") {
+				t.Errorf("no call with the result %s is in the metrics", want.reason)
+			}
 			k.Update(bad, func() { _ = unstructured.SetNestedField(bad.Object, "", "spec", "mode") })
 			k.Eventually(bad, testkit.Ready())
 		})
@@ -198,5 +206,38 @@ func TestCrashInEachCall(t *testing.T) {
 				t.Errorf("the process ends in call %d, and there were %d calls: %v", at, calls, err)
 			}
 		})
+	}
+}
+
+// calls returns the number of calls with a result in the metrics of this process.
+func calls(t *testing.T, result string) uint64 {
+	t.Helper()
+	families, err := metrics.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var n uint64
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			for _, label := range m.GetLabel() {
+				if family.GetName() == "homeostat_function_call_duration_seconds" && label.GetValue() == result {
+					n += m.GetHistogram().GetSampleCount()
+				}
+			}
+		}
+	}
+	return n
+}
+
+// The package for Python gives the answers of the protocol.
+func TestPythonConformance(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("python3"); err != nil && os.Getenv("CI") == "" {
+		t.Skip("python3 is missing")
+	}
+	var out strings.Builder
+	f := &function.Process{Command: []string{"python3", "-m", "tests.web"}, Dir: "../../python"}
+	if err := function.CheckConformance(t.Context(), f, &out); err != nil {
+		t.Errorf("%v:\n%s", err, out.String())
 	}
 }
