@@ -24,12 +24,13 @@ def reconcile(p: h.Pass) -> None:
     pods = {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": {"app": name}, "ports": ports}
     p.apply(child(p, "v1", "Service", name + "-pods", pods))
     server = p.apply(child(p, "apps/v1", "StatefulSet", name, server_spec(p, password)), on_immutable="RecreateOrphan")
-    if spec["backupEnabled"]:
+    if spec["backupEnabled"] or p.live("v1", "PersistentVolumeClaim", name + "-backups"):  # dumps outlive backupEnabled
         volume = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": spec["storage"]}}}
         own = {"app": name, "app.kubernetes.io/managed-by": "database-python"}
         claim = child(p, "v1", "PersistentVolumeClaim", name + "-backups", volume)
-        held = p.apply(claim, retain=True, adopt_if=own)  # a dump is never deleted
-        p.apply(child(p, "batch/v1", "CronJob", name + "-backup", backup_spec(p)), after=[server], after_created=[held])
+        held = p.apply(claim, retain=spec["deletionPolicy"] == "Retain", adopt_if=own)
+        if spec["backupEnabled"]:
+            p.apply(child(p, "batch/v1", "CronJob", name + "-backup", backup_spec(p)), after=[server], after_created=[held])
     report(p, server.live or {}, port)
 
 

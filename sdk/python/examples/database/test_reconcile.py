@@ -15,6 +15,7 @@ DATABASE = {
         "credentialsSecret": "orders",
         "backupEnabled": False,
         "backupSchedule": "0 2 * * *",
+        "deletionPolicy": "Retain",
     },
 }
 
@@ -64,6 +65,8 @@ def test_backups():
     done = stored(job["object"], lastSuccessfulTime="2026-01-01T02:00:00Z")
     plan = h.dry(reconcile, database(backupEnabled=True), done, references=[secret()])
     assert plan.conditions["BackedUp"]["status"] == "True"
+    kept = stored(claim["object"])
+    assert h.dry(reconcile, database(), kept, references=[secret()]).child("PersistentVolumeClaim", "orders-backups")
     later = h.dry(reconcile, database(plan.status), references=[secret()])  # the CronJob is gone
     assert later.status["lastBackup"] == "2026-01-01T02:00:00Z"
 
