@@ -100,7 +100,7 @@ test: test/tools $(TESTKIT) ## Test each property once on two shared control pla
 	@$(call shared-test,test) -p $(PACKAGES_AT_ONCE) -short -timeout 20m $(if $(findstring -run,$(ARGS)),,-skip "$(LEFT_OUT)") $(ARGS) \
 		$$(go list work | grep -vE '/($(subst $() ,|,$(SLOW)))$$' | $(longest-first))
 	@$(if $(ARGS),,$(call tool,once) -name python -stamps build/passed -tests testkit sdk -- \
-		$(MAKE) --no-print-directory test/python ARGS='-k "not exploration and not plugin and not docs"')
+		$(MAKE) --no-print-directory test/python ARGS='-k "not exploration and not plugin and not docs and not scaffold"')
 	@$(call packaging,-tested origin/HEAD)
 
 test-all: test test-times-check test-rest mutants-guard ## make test, the tests that it leaves out, and the SDK and testkit with -race

@@ -31,6 +31,7 @@ operators/NAME, anywhere else to ./NAME. Nothing that exists is overwritten.
   --scope SCOPE     Namespaced (default), or Cluster: its objects are in no namespace, and each gets one for its children
   --dir DIR         where to write the module
   --module PATH     the path of the module (default GROUP/NAME)
+  --language LANG   go (default), or python: a function for homeostat-engine with its manifests and tests, outside of a checkout
   --homeostat DIR   the checkout of Homeostat to build with (default: the one that this program was built in); it is named
                     in files that are not committed
 
@@ -122,7 +123,7 @@ func add(ctx context.Context, args []string, stdout io.Writer) error {
 }
 
 // request holds the arguments of the user.
-type request struct{ name, group, kind, version, scope, dir, module, homeostat string }
+type request struct{ name, group, kind, version, scope, dir, module, homeostat, language string }
 
 // parse parses the arguments of the command new. Flags may precede or follow the name.
 func parse(args []string) (request, error) {
@@ -135,6 +136,7 @@ func parse(args []string) (request, error) {
 	flags.StringVar(&r.dir, "dir", "", "")
 	flags.StringVar(&r.module, "module", "", "")
 	flags.StringVar(&r.homeostat, "homeostat", "", "")
+	flags.StringVar(&r.language, "language", languageGo, "")
 	var err error
 	if r.name, err = parseName(flags, args); err != nil {
 		return r, err
@@ -203,8 +205,14 @@ func writeModule(ctx context.Context, r request, stdout io.Writer) error {
 		}
 	}
 	op.setLocation(at)
-	fmt.Fprintf(stdout, "Writing %s to %s\n", op.Module, at.display)
-	if err := create(ctx, op, at); err != nil {
+	write := create
+	if op.Python {
+		write = createPython
+		fmt.Fprintf(stdout, "Writing %s to %s\n", op.Name, at.display)
+	} else {
+		fmt.Fprintf(stdout, "Writing %s to %s\n", op.Module, at.display)
+	}
+	if err := write(ctx, op, at); err != nil {
 		return err
 	}
 	fmt.Fprint(stdout, op.nextSteps(at))

@@ -2,6 +2,7 @@ package scaffold
 
 import (
 	"cmp"
+	"errors"
 	"go/token"
 	"go/types"
 	"path"
@@ -36,6 +37,7 @@ type operator struct {
 	SDKVersion string
 
 	Cluster bool // whether the kind is cluster-scoped
+	Python  bool // whether it is a function in Python
 
 	kindArgument string // the argument that names the kind, for error messages
 
@@ -155,9 +157,9 @@ func newOperator(r request) (*operator, error) {
 		Plural:   strings.ToLower(flect.Pluralize(r.kind)),
 		Go:       goVersion, ControllerGen: controllerGenVersion, GolangciLint: golangciLintVersion,
 		KubeAPILinter: kubeAPILinterVersion,
-		Cluster:       r.scope == scopeCluster, kindArgument: "--kind",
+		Cluster:       r.scope == scopeCluster, kindArgument: "--kind", Python: r.language == languagePython,
 	}
-	if err := checkScope(r.scope); err != nil {
+	if err := errors.Join(checkScope(r.scope), checkLanguage(r)); err != nil {
 		return nil, err
 	}
 	if op.Module == "" {

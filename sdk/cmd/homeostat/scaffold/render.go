@@ -39,6 +39,9 @@ func (op *operator) setLocation(at location) {
 
 // files returns the content of the files to write, by slash-separated name.
 func (op *operator) files() (map[string][]byte, error) {
+	if op.Python {
+		return op.pythonFiles()
+	}
 	return renderSets(op, op, op.sets()...)
 }
 
