@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -44,8 +45,33 @@ func TestOneCauseIsOneFinding(t *testing.T) {
 	if want := fmt.Sprintf("The same cause in %d other runs: ", failed-1); strings.Count(text(t, r), want) != 1 {
 		t.Errorf("%q is not once in the text:\n%s", want, text(t, r))
 	}
+	if other := regexp.MustCompile(`In some of them it is about: configmaps/edge(-copy)?\n`); !other.MatchString(text(t, r)) {
+		t.Errorf("the other ConfigMap is not in the text:\n%s", text(t, r))
+	}
 	if name := regexp.MustCompile(`\S+-run-[0-9a-f]{8}`).FindString(text(t, r)); name != "" {
 		t.Errorf("the text has the name of a run, %s, and should have $NAMESPACE:\n%s", name, text(t, r))
+	}
+}
+
+// Missing objects of different kinds have different causes. Those of one kind have the same one, and each finding names its
+// objects.
+func TestCauseOfMissingObjects(t *testing.T) {
+	t.Parallel()
+	const status = "  proxies.mutants.homeostat.dev/edge\n-   status.ready: true\n+   status.ready: false\n"
+	violation := func(diff string) report.Violation { return explore.EndStateViolation(diff + status) }
+	service, other := violation("- services/web\n"), violation("- services/db\n")
+	claim, both := violation("- persistentvolumeclaims/web\n"), violation("- persistentvolumeclaims/web\n- services/web\n")
+	for _, v := range []report.Violation{claim, both} {
+		if v.CauseKey() == service.CauseKey() {
+			t.Errorf("missing %v and missing %v have the same cause %q", v.Objects, service.Objects, v.CauseKey())
+		}
+	}
+	if other.CauseKey() != service.CauseKey() {
+		t.Errorf("the causes of two missing Services are %q and %q", other.CauseKey(), service.CauseKey())
+	}
+	want := [][]string{{"services/web"}, {"services/db"}, {"persistentvolumeclaims/web", "services/web"}}
+	if diff := cmp.Diff(want, [][]string{service.Objects, other.Objects, both.Objects}); diff != "" {
+		t.Errorf("objects (-want +got):\n%s", diff)
 	}
 }
 

@@ -79,6 +79,7 @@ func (r Run) printable() Run {
 	for i, v := range r.Violations {
 		r.Violations[i] = Violation{
 			Oracle: line(v.Oracle), Message: line(v.Message), Detail: trimmed(v.Detail), Cause: line(v.Cause), Part: line(v.Part),
+			Objects: lines(v.Objects),
 		}
 	}
 	r.Timeline = slices.Clone(r.Timeline)

@@ -79,6 +79,9 @@ type Violation struct {
 	// Part distinguishes violations with the same cause, such as those of several fields of an object. If a violation with the
 	// cause has no part, because the whole object is missing, all violations with the cause are one finding.
 	Part string `json:"part,omitempty"`
+	// Objects has the canonical names of the objects whose state differs, sorted. Violations with the same cause may have
+	// different ones. It is empty for other violations.
+	Objects []string `json:"objects,omitempty"`
 }
 
 // Lane is the source of an entry.
