@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -72,6 +73,36 @@ func TestCauseOfMissingObjects(t *testing.T) {
 	want := [][]string{{"services/web"}, {"services/db"}, {"persistentvolumeclaims/web", "services/web"}}
 	if diff := cmp.Diff(want, [][]string{service.Objects, other.Objects, both.Objects}); diff != "" {
 		t.Errorf("objects (-want +got):\n%s", diff)
+	}
+}
+
+// A finding of a plan that passes in a second run says so.
+func TestFindingByChance(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		operator *causeOperator
+		again    report.Outcome
+		want     bool
+	}{
+		"chance": {&causeOperator{dropsFirst: true}, report.Passed, true},
+		"always": {&causeOperator{dropsErrors: true}, report.Failed, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := causeOptions(test.operator, "error-500")
+			o.Steps = o.Steps[:1]
+			o.SelectPlan = func(name string) bool { return name == "error-500/create-configmaps-edge#1" }
+			o.Timeout = 3 * time.Second
+			o.Replay = func(string) string { return "the command" }
+			r := run(t, o)
+			failed := r.Failures()
+			if len(failed) != 1 || failed[0].Again != test.again {
+				t.Fatalf("want one failed run, whose second run has %s\n%s", test.again, text(t, r))
+			}
+			if is := strings.Contains(text(t, r), "A second run of this plan did not find this again"); is != test.want {
+				t.Errorf("the text mentions a second run: %v, want %v\n%s", is, test.want, text(t, r))
+			}
+		})
 	}
 }
 
@@ -150,7 +181,10 @@ func causeOptions(o *causeOperator, faults ...string) explore.Options {
 // causeOperator maintains two ConfigMaps.
 type causeOperator struct {
 	dropsErrors bool // a failed write is not retried
+	dropsFirst  bool // only the first one of all runs is not
 	asksForPods bool // it lists a kind that its roles do not allow, and does without
+
+	hasDropped atomic.Bool
 }
 
 func (o *causeOperator) setup(mgr manager.Manager) error {
@@ -169,14 +203,14 @@ func (o *causeOperator) setup(mgr manager.Manager) error {
 				child.Data = map[string]string{"level": proxy.Spec.Settings["level"]}
 				return controllerutil.SetControllerReference(proxy, child, mgr.GetScheme())
 			})
-			if err != nil && !o.dropsErrors {
+			if err != nil && !o.dropsErrors && !(o.dropsFirst && o.hasDropped.CompareAndSwap(false, true)) {
 				return reconcile.Result{}, err
 			}
 		}
 		return reconcile.Result{}, nil
 	})
 	b := ctrl.NewControllerManagedBy(mgr).For(&v1.Proxy{})
-	if !o.dropsErrors { // or an event of one ConfigMap would repair the other
+	if !o.dropsErrors && !o.dropsFirst { // or an event of one ConfigMap would repair the other
 		b = b.Owns(&corev1.ConfigMap{})
 	}
 	return b.Complete(reconciler)

@@ -75,6 +75,7 @@ func (r Run) printable() Run {
 	r.UntriedReason = line(r.UntriedReason)
 	r.Replay = line(r.Replay)
 	r.Outcome = Outcome(line(string(r.Outcome)))
+	r.Again = Outcome(line(string(r.Again)))
 	r.Violations = slices.Clone(r.Violations)
 	for i, v := range r.Violations {
 		r.Violations[i] = Violation{

@@ -64,6 +64,22 @@ type Run struct {
 	Timeline []Entry `json:"timeline,omitempty"`
 	// Replay is the command that runs this plan alone.
 	Replay string `json:"replay,omitempty"`
+	// Again is the outcome of a second run of this plan, which shows whether Replay fails as well. It is failed only if the
+	// second run had a violation with a cause of this one. It is empty if there was no second run, for example because
+	// another run has the same cause.
+	Again Outcome `json:"again,omitempty"`
+}
+
+// AgainNote returns what a reader has to know before a replay, or "".
+func (r Run) AgainNote() string {
+	switch r.Again {
+	case Passed:
+		return "A second run of this plan did not find this again: it depends on timing. A replay may have to be repeated."
+	case Untried:
+		return "A second run of this plan could not inject the fault. A replay may have to be repeated."
+	case Failed:
+	}
+	return ""
 }
 
 // Violation is one violation of a rule.

@@ -109,6 +109,9 @@ func (t *text) writeRun(run Run, indent string) {
 	if len(run.Timeline) > 0 {
 		t.writeTimeline(run.Timeline, indent)
 	}
+	if note := run.AgainNote(); note != "" {
+		t.printf("\n%s%s\n", indent, note)
+	}
 	if run.Replay != "" {
 		t.printf("\n%sTo run this alone:\n%s    %s\n", indent, indent, run.Replay)
 	}
