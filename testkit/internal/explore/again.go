@@ -9,7 +9,8 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/report"
 )
 
-// repetitions has the causes that were found in a second run, or for which one is in progress. It is safe for concurrent use.
+// repetitions has the causes that were found in a second run, or for which one is in progress. It is safe for concurrent
+// use.
 type repetitions struct {
 	mu     sync.Mutex
 	causes map[string]bool

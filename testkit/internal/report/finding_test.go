@@ -93,7 +93,8 @@ func TestSecondRun(t *testing.T) {
 		r.Runs[0].Again = again
 		r.Runs[0].Replay = "the command"
 		for name, got := range map[string]string{"text": text(t, r), "HTML": string(page(t, r))} {
-			if !strings.Contains(got, title) || strings.Contains(got, "A second run") != (want != "") || !strings.Contains(got, want) {
+			mentions := strings.Contains(got, "A second run")
+			if !strings.Contains(got, title) || mentions != (want != "") || !strings.Contains(got, want) {
 				t.Errorf("second run %q: the %s does not have %q:\n%s", again, name, want, got)
 			}
 		}
