@@ -28,19 +28,22 @@ func (p *repetitions) begin(run report.Run) bool {
 	return isNew
 }
 
-// end removes the causes of a run that the second one does not have. It reports whether one is left.
-func (p *repetitions) end(run, second report.Run) bool {
+// end removes the causes of a run that the second one does not have. It returns [report.Run.Again].
+func (p *repetitions) end(run, second report.Run) report.Outcome {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	found := false
+	again := report.Passed
+	if second.Outcome == report.Untried {
+		again = report.Untried
+	}
 	for _, v := range run.Violations {
-		is := slices.ContainsFunc(second.Violations, func(w report.Violation) bool { return w.CauseKey() == v.CauseKey() })
-		found = found || is
-		if !is {
+		if slices.ContainsFunc(second.Violations, func(w report.Violation) bool { return w.CauseKey() == v.CauseKey() }) {
+			again = report.Failed
+		} else {
 			delete(p.causes, v.CauseKey())
 		}
 	}
-	return found
+	return again
 }
 
 // RunPlan performs the run of one plan, and a second one if the first has a new cause of failure, for [report.Run.Again].
@@ -50,15 +53,8 @@ func (x *Explorer) RunPlan(ctx context.Context, p Plan) (report.Run, error) {
 	if err != nil || run.Outcome != report.Failed || x.StopAtFailure || !x.repeated.begin(run) {
 		return run, err
 	}
-	second, err := x.tryPlan(ctx, p)
-	switch {
-	case err != nil: // the first run has a result nevertheless
-	case x.repeated.end(run, second):
-		run.Again = report.Failed
-	case second.Outcome == report.Untried:
-		run.Again = report.Untried
-	default:
-		run.Again = report.Passed
+	if second, err := x.tryPlan(ctx, p); err == nil { // or the first run has a result nevertheless
+		run.Again = x.repeated.end(run, second)
 	}
 	return run, nil
 }

@@ -187,6 +187,11 @@ type causeOperator struct {
 	hasDropped atomic.Bool
 }
 
+// drops reports whether an error is dropped.
+func (o *causeOperator) drops() bool {
+	return o.dropsErrors || o.dropsFirst && o.hasDropped.CompareAndSwap(false, true)
+}
+
 func (o *causeOperator) setup(mgr manager.Manager) error {
 	c, live := mgr.GetClient(), mgr.GetAPIReader()
 	reconciler := reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
@@ -203,7 +208,7 @@ func (o *causeOperator) setup(mgr manager.Manager) error {
 				child.Data = map[string]string{"level": proxy.Spec.Settings["level"]}
 				return controllerutil.SetControllerReference(proxy, child, mgr.GetScheme())
 			})
-			if err != nil && !o.dropsErrors && !(o.dropsFirst && o.hasDropped.CompareAndSwap(false, true)) {
+			if err != nil && !o.drops() {
 				return reconcile.Result{}, err
 			}
 		}
