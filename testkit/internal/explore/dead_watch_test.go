@@ -50,7 +50,7 @@ func TestDeadWatch(t *testing.T) {
 			want: after + "recreation of proxies.mutants.homeostat.dev/edge, the cluster is not",
 		},
 		"slow": { // it is expected to repair a child, too
-			operator: watchingOperator{dies: "ConfigMap", progresses: 30}, plan: "watch-expired@create",
+			operator: watchingOperator{dies: "ConfigMap", progresses: 60}, plan: "watch-expired@create",
 			want: after + "deletion of configmaps/edge, the cluster is not",
 		},
 		"indifferent": {
@@ -70,6 +70,7 @@ func TestDeadWatch(t *testing.T) {
 			}
 			if c.operator.progresses > 0 {
 				o.Timeout = testkit.DefaultTimeout
+				o.QuietPeriod = 0 // the default, much longer than the time between two reports of progress
 			}
 			r := run(t, o)
 			tried := r.Runs[slices.IndexFunc(r.Runs, func(run report.Run) bool { return run.Fault != "none" }):]
@@ -124,7 +125,7 @@ func deadWatchOptions(operator watchingOperator, deletes bool) explore.Options {
 type watchingOperator struct {
 	dies    string   // the kind whose watch is not opened again when it has ended
 	ignores []string // the kinds whose events are ignored
-	// progresses is the number of reports of progress before a ConfigMap is created, one each 200 ms.
+	// progresses is the number of reports of progress before a ConfigMap is created, one each 100 ms.
 	progresses int
 
 	client.WithWatch
@@ -268,7 +269,7 @@ func (o watchingOperator) progress(ctx context.Context, p *v1.Proxy, child *core
 			return err
 		}
 		select {
-		case <-time.After(200 * time.Millisecond):
+		case <-time.After(100 * time.Millisecond):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
