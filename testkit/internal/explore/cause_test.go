@@ -155,6 +155,20 @@ func TestFindingWithoutFault(t *testing.T) {
 	}
 }
 
+// What is left without a fault may be gone after a fault that deletes everything early.
+func TestResidueThatIsGone(t *testing.T) {
+	t.Parallel()
+	o := causeOptions(&causeOperator{leaves: true}, "namespace-deleted", "deleted")
+	r := run(t, o)
+	found := r.Findings()
+	if len(found) != 2 || found[0].Oracle != "residue" || !strings.HasPrefix(found[0].Runs[len(found[0].Runs)-1], "none/") {
+		t.Errorf("findings %v, want two ConfigMaps that are left without a fault\n%s", found, text(t, r))
+	}
+	if passed := r.Count(report.Passed); passed < 2 {
+		t.Errorf("%d plans passed, want several\n%s", passed, text(t, r))
+	}
+}
+
 // applyLevel returns the action of a step.
 func applyLevel(level string) func(*testkit.K) {
 	return func(k *testkit.K) {
@@ -182,6 +196,7 @@ func causeOptions(o *causeOperator, faults ...string) explore.Options {
 type causeOperator struct {
 	dropsErrors bool // a failed write is not retried
 	dropsFirst  bool // only the first one of all runs is not
+	leaves      bool // the ConfigMaps have no owner
 	asksForPods bool // it lists a kind that its roles do not allow, and does without
 
 	hasDropped atomic.Bool
@@ -206,6 +221,9 @@ func (o *causeOperator) setup(mgr manager.Manager) error {
 			child := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: req.Namespace, Name: name}}
 			_, err := controllerutil.CreateOrUpdate(ctx, c, child, func() error {
 				child.Data = map[string]string{"level": proxy.Spec.Settings["level"]}
+				if o.leaves {
+					return nil
+				}
 				return controllerutil.SetControllerReference(proxy, child, mgr.GetScheme())
 			})
 			if err != nil && !o.drops() {
