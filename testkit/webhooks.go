@@ -44,7 +44,6 @@ type webhooks struct {
 	servers   []*webhookServer
 	next      int             // the server that gets the next request
 	probed    map[string]bool // paths of probes that the API server has called
-	ending    bool
 	installed []*unstructured.Unstructured
 }
 
@@ -117,7 +116,7 @@ func (k *K) endWebhooks(ctx context.Context) {
 	if k.webhooks == nil {
 		return
 	}
-	k.webhooks.end()
+	k.webhooks.gate.Open()
 	for _, object := range k.webhooks.installed {
 		k.deleteObject(ctx, object)
 	}
@@ -146,12 +145,6 @@ func (w *webhooks) probes() int {
 	return len(w.probed)
 }
 
-func (w *webhooks) end() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.ending = true
-}
-
 func (w *webhooks) add(s *webhookServer) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -174,9 +167,8 @@ func (w *webhooks) pick(path string) (http.Handler, bool) {
 	defer w.mu.Unlock()
 	if isProbe(path) {
 		w.probed[path] = true
-		return http.HandlerFunc(allow), true
 	}
-	if w.ending {
+	if isProbe(path) || w.gate.IsOpen() {
 		return http.HandlerFunc(allow), true
 	}
 	for range w.servers {
