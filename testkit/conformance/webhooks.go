@@ -1,23 +1,33 @@
 package conformance
 
 import (
-	"encoding/json"
+	"encoding/pem"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/homeostat-dev/homeostat/testkit/internal/webhookconfig"
 )
 
 // source returns the arguments of kubectl that name the overlay. No pod serves the webhooks of an overlay, so their
-// configurations get a condition by which the API server never calls them.
+// configurations get a condition by which the API server never calls them, and conversions call Operator.Conversion.
 func (k *kubectl) source(m *manifests) ([]string, error) {
 	objects, found := make([]any, len(m.objects)), false
 	for i := range m.objects {
 		o := m.objects[i].DeepCopy()
 		objects[i] = o.Object
+		if k.conversion != nil && o.GetKind() == "CustomResourceDefinition" {
+			ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: k.conversion.Certificate().Raw})
+			local, err := webhookconfig.LocalizeConversion(o, k.conversion.URL+"/convert", ca)
+			if err != nil {
+				return nil, fmt.Errorf("reading %s: %w", describe(o), err)
+			}
+			objects[i] = local.Object
+			found = true
+		}
 		if !isWebhookConfiguration(o) {
 			continue
 		}
@@ -39,15 +49,21 @@ func (k *kubectl) source(m *manifests) ([]string, error) {
 	if !found {
 		return []string{"-k", m.overlay.Dir}, nil
 	}
-	content, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "List", "items": objects})
-	if err != nil {
-		return nil, fmt.Errorf("writing overlay %s: %w", m.overlay.Dir, err)
+	file, err := k.write("overlay.json", objects)
+	return []string{"-f", file}, err
+}
+
+// serves reports whether an object is in a version that the overlay serves, or of a kind that it does not define.
+func (m *manifests) serves(o *unstructured.Unstructured) bool {
+	gvk := o.GroupVersionKind()
+	for _, crd := range m.crds {
+		if crd.Spec.Group == gvk.Group && crd.Spec.Names.Kind == gvk.Kind {
+			return slices.ContainsFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool {
+				return v.Name == gvk.Version && v.Served
+			})
+		}
 	}
-	file := filepath.Join(k.dir, "overlay.json")
-	if err := os.WriteFile(file, content, 0o600); err != nil {
-		return nil, fmt.Errorf("writing overlay %s: %w", m.overlay.Dir, err)
-	}
-	return []string{"-f", file}, nil
+	return true
 }
 
 // setScopes sets the default of the scope in the rules of a webhook. controller-gen cannot write it, and kubectl would

@@ -10,7 +10,6 @@ import (
 // CopyratorRule keeps copies of ConfigMaps or Secrets in other namespaces.
 //
 // +kubebuilder:object:root=true
-// +kubebuilder:unservedversion
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=copyrators,singular=copyrator,shortName=copyr
 // +kubebuilder:printcolumn:name=Type,type=string,JSONPath=`.spec.source.kind`,description="What is copied."
