@@ -44,8 +44,9 @@ type Env struct {
 	// permission with a wildcard fails it always, because its use cannot be determined. The check needs all tests of
 	// the package to pass. It has no effect with -run, -skip or -short.
 	NoUnusedRules bool
-	// Rights is a Go file with markers +kubebuilder:rbac, such as "rights.go". NoUnusedRules then checks only the permissions in
-	// these markers. It is for a package with the tests of one operator of a program that has several. Empty means all of RBAC.
+	// Rights is a Go file with markers +kubebuilder:rbac, such as "rights.go". NoUnusedRules then checks only the permissions
+	// in these markers. It is for a package with the tests of one operator of a program that has several. Empty means all of
+	// RBAC.
 	Rights string
 	// AllowedUnusedRules are permissions that NoUnusedRules leaves out, with the reason for shipping them untested. The keys
 	// are the names that NoUnusedRules reports, such as "update leases.coordination.k8s.io".

@@ -21,8 +21,8 @@ const maxErrorText = 1 << 10
 //   - other 4xx: [Rejected]
 //
 // The text of the error has the status and up to 1 KiB of the body. The caller closes the body. Check a status with another
-// meaning first, such as a 503 of an API that has then carried out nothing, and a body that differs each time, such as one with
-// an ID of the request: the text of an error is in a condition.
+// meaning first, such as a 503 of an API that has then carried out nothing, and a body that differs each time, such as one
+// with an ID of the request: the text of an error is in a condition.
 func CheckResponse(resp *http.Response) error {
 	if resp.StatusCode/100 == 2 {
 		return nil

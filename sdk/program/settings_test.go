@@ -223,7 +223,8 @@ func TestHelpNamesFlagsAndVariables(t *testing.T) {
 func TestNamed(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	program := Named("shop", &sdk.Operator[*testObject]{Name: "web", Doc: "Web keeps sites online."}, &CustomController{Name: "roll"})
+	web := &sdk.Operator[*testObject]{Name: "web", Doc: "Web keeps sites online."}
+	program := Named("shop", web, &CustomController{Name: "roll"})
 	if _, err := parseSettings(program, []string{"--help"}, lookupIn(nil), &out); !errors.Is(err, flag.ErrHelp) {
 		t.Fatalf("got %v", err)
 	}

@@ -20,7 +20,8 @@ func TestAdd(t *testing.T) {
 	shop := newOutsideModule(t, "web-shop", "--group", "shop.example.com", "--kind", "WebShop")
 	team := newOutsideModule(t, "team", "--group", "example.com", "--kind", "Team", "--scope", "Cluster")
 	for _, args := range []string{
-		"webhook", "kind Coupon", "version v1beta1 --kind WebShop", "version v1 --kind Coupon", "webhook --kind Coupon --defaulting",
+		"webhook", "kind Coupon", "version v1beta1 --kind WebShop", "version v1 --kind Coupon",
+		"webhook --kind Coupon --defaulting",
 	} {
 		inWorkspace(t, shop, homeostat, append([]string{"add"}, strings.Fields(args)...)...)
 	}

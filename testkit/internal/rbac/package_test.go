@@ -101,7 +101,8 @@ func TestPackageUnusedRules(t *testing.T) {
 		"LooseButShort":         {"tests may be left out", "loose", []string{"-test.short"}, 0, nil},
 		"Rights":                {"the loose ones are those of another operator", "rights", nil, 0, nil},
 		"MissingRights": {
-			"it would check nothing", "missing rights", nil, 1, []string{"Env.Rights: package_test.go has no marker +kubebuilder:rbac"},
+			"it would check nothing", "missing rights", nil, 1,
+			[]string{"Env.Rights: package_test.go has no marker +kubebuilder:rbac"},
 		},
 		"Excused": {"there is a reason", "excused", nil, 0, nil},
 		"SuperfluousExcuse": {
