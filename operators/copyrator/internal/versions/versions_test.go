@@ -103,7 +103,8 @@ func TestConversion(t *testing.T) {
 		},
 		"too many names": {
 			`{selector: {a: b}, namespace: [` + tooMany + `]}`,
-			`{selector: {matchLabels: {a: b}}, namespaces: ['namespace: [` + strings.ReplaceAll(strings.ReplaceAll(tooMany, "a", `"a"`), " ", "") + `]']}`,
+			`{selector: {matchLabels: {a: b}}, namespaces: ['namespace: [` +
+				strings.ReplaceAll(strings.ReplaceAll(tooMany, "a", `"a"`), " ", "") + `]']}`,
 			`{selector: {a: b}, namespace: [` + tooMany + `]}`,
 		},
 	} {
