@@ -207,6 +207,17 @@ func TestInvalidSources(t *testing.T) {
 			t.Errorf("%s: %v, want %q", name, err, tc.want)
 		}
 	}
+	labels := v1.Selector{Labels: map[string]string{}}
+	for i := range 33 {
+		labels.Labels[fmt.Sprint(i)] = ""
+	}
+	hub, err := versions.ToHub(&v1.CopyratorRule{Rule: v1.Rule{RuleType: "secret", Selector: labels}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := versions.ParseSelector(&hub.Spec.Source.Selector); err == nil || !strings.Contains(err.Error(), "shorten it") {
+		t.Errorf("33 labels in v1: %v", err)
+	}
 	for name, want := range map[string]string{
 		"Not-a-Name": "cannot exist", `namespace: {"a":1}`: `namespace is {"a":1}: write the name of a namespace`,
 		"namespace: x": "cannot exist", "a.b": "cannot exist",
