@@ -23,8 +23,8 @@ type ruleCache struct {
 	rules map[types.UID]*parsedRule
 }
 
-// parsedRule is the result of parsing one generation of a rule. A client of v1 can change the kept values of v2 without a new
-// generation.
+// parsedRule is the result of parsing one generation of a rule. A client of v1 can change the kept values of v2 without a
+// new generation.
 type parsedRule struct {
 	generation int64
 	kept       string

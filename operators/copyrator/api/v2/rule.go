@@ -53,7 +53,7 @@ type Spec struct {
 	// +required
 	Source Source `json:"source"`
 
-	// Targets selects the namespaces of the copies. Without it, copies are kept in all namespaces. In any case, none are kept in
+	// Targets selects the namespaces of the copies. Without it, copies are kept in all namespaces. In any case, none are in
 	// kube-* and the namespaces of the operator's flag --exclude-namespaces, in a namespace that is being deleted, in one with
 	// the annotation copyrator.flant.com/deny (unless it is "false"), nor in the namespace of a source. A rule outside of the
 	// operator's namespace keeps copies only in its own namespace and in those whose annotation

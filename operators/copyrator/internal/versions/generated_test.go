@@ -44,8 +44,8 @@ func (s source) name() string {
 // v1 returns a rule of v1.
 func (s source) v1() map[string]any {
 	o := map[string]any{"ruleType": pick(s, "configmap", "secret", "ConfigMap", "Secret")}
-	o["selector"] = pick(s, any(s.text()), any(s.text()), any(map[string]any{"a": pick(s, "1", "no value")}), any(map[string]any{}),
-		any("a in"), any(""), any(int64(5)), any(true), any([]any{"a"}), any(map[string]any{"a": int64(1)}), any(`{"a":1}`))
+	o["selector"] = pick(s, any(s.text()), any(s.text()), any(map[string]any{"a": pick(s, "1", "no value")}),
+		any(map[string]any{}), any("a in"), any(""), any(int64(5)), any(true), any([]any{"a"}), any(map[string]any{"a": int64(1)}), any(`{"a":1}`))
 	if s.IntN(2) == 0 {
 		o["namespace"] = pick(s, any(s.name()), any(many(s, 3, s.name)), any(many(s, 70, s.name)), any(int64(5)), any(false),
 			any([]any{"a", int64(1)}), any(map[string]any{"a": "b"}))
@@ -86,7 +86,7 @@ func TestGeneratedSources(t *testing.T) {
 	if testing.Short() {
 		cases /= 50
 	}
-	s := source{rand.New(rand.NewPCG(1, 1))} //nolint:gosec // nothing is secret
+	s := source{rand.New(rand.NewPCG(1, 1))}
 	for i := range cases {
 		for _, object := range []map[string]any{s.v1(), s.v2()} {
 			from, to := "v1", "v2"
@@ -116,7 +116,7 @@ func TestGeneratedSources(t *testing.T) {
 // A selector selects the same in both versions.
 func TestSelectorsAreEqual(t *testing.T) {
 	t.Parallel()
-	s := source{rand.New(rand.NewPCG(1, 2))} //nolint:gosec // nothing is secret
+	s := source{rand.New(rand.NewPCG(1, 2))}
 	for range 2000 {
 		text := s.text()
 		want, err := labels.Parse(text)

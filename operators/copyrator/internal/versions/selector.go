@@ -166,7 +166,8 @@ func operatorOf(e metav1.LabelSelectorRequirement) (selection.Operator, error) {
 			return operator, nil
 		}
 	}
-	return "", fmt.Errorf("selector: %q is no operator: use In, NotIn, Exists, DoesNotExist, Gt or Lt", shorten(string(e.Operator)))
+	return "", fmt.Errorf("selector: %q is no operator: use In, NotIn, Exists, DoesNotExist, Gt or Lt",
+		shorten(string(e.Operator)))
 }
 
 // ParseSelector returns the selector of sources. The error is for the author of the rule.

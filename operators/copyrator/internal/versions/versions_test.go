@@ -103,7 +103,8 @@ func TestConversion(t *testing.T) {
 		},
 		"too many names": {
 			`{selector: {a: b}, namespace: [` + tooMany + `]}`,
-			`{selector: {matchLabels: {a: b}}, namespaces: ['namespace: [` + strings.ReplaceAll(strings.ReplaceAll(tooMany, "a", `"a"`), " ", "") + `]']}`,
+			`{selector: {matchLabels: {a: b}}, namespaces: ['namespace: [` +
+				strings.ReplaceAll(strings.ReplaceAll(tooMany, "a", `"a"`), " ", "") + `]']}`,
 			`{selector: {a: b}, namespace: [` + tooMany + `]}`,
 		},
 	} {
@@ -205,6 +206,17 @@ func TestInvalidSources(t *testing.T) {
 		if _, err := versions.ParseSelector(&tc.selector); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %v, want %q", name, err, tc.want)
 		}
+	}
+	labels := v1.Selector{Labels: map[string]string{}}
+	for i := range 33 {
+		labels.Labels[fmt.Sprint(i)] = ""
+	}
+	hub, err := versions.ToHub(&v1.CopyratorRule{Rule: v1.Rule{RuleType: "secret", Selector: labels}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := versions.ParseSelector(&hub.Spec.Source.Selector); err == nil || !strings.Contains(err.Error(), "shorten it") {
+		t.Errorf("33 labels in v1: %v", err)
 	}
 	for name, want := range map[string]string{
 		"Not-a-Name": "cannot exist", `namespace: {"a":1}`: `namespace is {"a":1}: write the name of a namespace`,
