@@ -22,6 +22,7 @@ BUNDLE = GOWORK=off go -C bundle run ./cmd/bundle
 OLM_TAGS = json1,containers_image_openpgp,exclude_graphdriver_btrfs,exclude_graphdriver_devicemapper
 OLM = GOWORK=off go -C olm
 TESTKIT = build/testkit
+ENGINE = build/homeostat-engine
 
 # Only -race needs C. Everything else is compiled without it, so that all targets share the compiled packages of Kubernetes.
 export CGO_ENABLED = 0
@@ -39,10 +40,13 @@ help: ## List the targets
 
 ##@ Try it
 
-.PHONY: up down kubeconfig attacks olm demo $(TESTKIT)
+.PHONY: up down kubeconfig attacks olm demo $(TESTKIT) $(ENGINE)
 $(TESTKIT): # always: the go command decides if there is something to build
 	@test -e $@ || echo 'Compiling testkit and what it builds on: 2 to 4 minutes on 2 cores, once' >&2
 	@go build -o $@ ./testkit/cmd/testkit
+
+$(ENGINE):
+	@go build -o $@ ./sdk/cmd/homeostat-engine
 
 # CONTEXT has to be on the command line: a variable in the environment is no consent to use a cluster.
 up: $(TESTKIT) ## Run a cluster with every operator and its sample until Ctrl-C (DETACH=1: until make down; BARE=1: without operators; CONTEXT=NAME: use your cluster)
@@ -95,8 +99,8 @@ test: test/tools $(TESTKIT) ## Test each property once on two shared control pla
 	@echo 'Compiling the tests, which takes minutes the first time; then each package has its line' >&2
 	@$(call shared-test,test) -p $(PACKAGES_AT_ONCE) -short -timeout 20m $(if $(findstring -run,$(ARGS)),,-skip "$(LEFT_OUT)") $(ARGS) \
 		$$(go list work | grep -vE '/($(subst $() ,|,$(SLOW)))$$' | $(longest-first))
-	@$(if $(ARGS),,$(call tool,once) -name python -stamps build/passed -tests testkit -- \
-		$(MAKE) --no-print-directory test/python ARGS='-k "fixtures or bugs"')
+	@$(if $(ARGS),,$(call tool,once) -name python -stamps build/passed -tests testkit sdk -- \
+		$(MAKE) --no-print-directory test/python ARGS='-k "not exploration and not plugin and not docs and not scaffold"')
 	@$(call packaging,-tested origin/HEAD)
 
 test-all: test test-times-check test-rest mutants-guard ## make test, the tests that it leaves out, and the SDK and testkit with -race
@@ -171,15 +175,20 @@ inputs/tools/charts = operators sdk testkit
 inputs/tools/release = operators sdk testkit bundle tools/charts tools/images olm/catalog olm/templates CHANGELOG.md Makefile
 inputs/olm = operators sdk testkit bundle docs/install.md
 
-test/python: $(TESTKIT) ## Test the package for pytest, and its guide (ARGS='-k name')
-	@if $(PYTHON) -c 'import kubernetes, pytest'; then \
-		cd testkit/python && TESTKIT=$(abspath $(TESTKIT)) $(PYTHON) -m pytest -q -p no:cacheprovider $(ARGS); \
+test/python: $(TESTKIT) $(ENGINE) ## Test the packages for Python, their guides and the operators in Python (ARGS='-k name')
+	@if $(PYTHON) -c 'import kubernetes, pytest'; then export TESTKIT=$(abspath $(TESTKIT)) PATH="$(abspath build):$$PATH"; \
+		export PYTHONPATH=$(abspath sdk/python):$(abspath testkit/python); for d in $(PYTHON_TESTS); do \
+			echo "pytest $$d" && (cd $$d && $(PYTHON) -m pytest -q -p no:cacheprovider -p homeostat_testkit.plugin $(ARGS)) || \
+			test $$? = 5 || exit 1; done; \
 	else echo 'make test/python: skipped: install the packages pytest and kubernetes for $(PYTHON)' >&2 && test -z "$$CI"; fi
 
-wheel: ## Build the package for pytest into build/python
-	@rm -rf build/python && mkdir -p build/python/source && cp -r testkit/python/homeostat_testkit testkit/python/pyproject.toml \
-		testkit/python/README.md build/python/source
-	@$(PYTHON) -m pip wheel -q --no-deps --no-build-isolation -w build/python build/python/source && ls build/python/*.whl
+PYTHON_TESTS = testkit/python sdk/python $(wildcard sdk/python/examples/*)
+
+wheel: ## Build the packages for Python into build/python
+	@rm -rf build/python && for d in testkit/python sdk/python; do mkdir -p build/python/$$d && \
+		cp -r $$d/homeostat* $$d/pyproject.toml $$d/README.md build/python/$$d && \
+		$(PYTHON) -m pip wheel -q --no-deps --no-build-isolation -w build/python build/python/$$d || exit; done
+	@ls build/python/*.whl
 
 PYTHON = /usr/bin/python3
 
@@ -296,12 +305,15 @@ $(MODULES:%=lint/%) lint/tools lint/tools/charts lint/tools/images lint/tools/re
 lint/olm:
 	@echo 'golangci-lint olm' && lint=$(GOLANGCI_LINT) && cd olm && GOWORK=off $$lint run --build-tags $(OLM_TAGS) ./...
 
-lint/scaffold: # the output of `homeostat new`, by our rules and by its own
-	@echo 'golangci-lint what homeostat new writes' && lint=$(GOLANGCI_LINT) && dir=$$(mktemp -d) && trap 'rm -r "$$dir"' EXIT && \
+lint/scaffold: # the output of `homeostat new` and `homeostat add`, by our rules and by its own
+	@echo 'golangci-lint what homeostat writes' && lint=$(GOLANGCI_LINT) && dir=$$(mktemp -d) && trap 'rm -r "$$dir"' EXIT && \
+		go build -o "$$dir/homeostat" ./sdk/cmd/homeostat && \
 		for scope in Namespaced Cluster; do \
-			go run ./sdk/cmd/homeostat new web-shop --group shop.example.com --kind WebShop --scope $$scope --dir "$$dir/$$scope" \
-				--module github.com/homeostat-dev/homeostat/operators/web-shop >/dev/null && \
-			(cd "$$dir/$$scope" && $$lint run ./... && $$lint run --config $(CURDIR)/.golangci.yml ./...) || exit; done
+			"$$dir/homeostat" new web-shop --group shop.example.com --kind WebShop --scope $$scope --dir "$$dir/$$scope" \
+				--homeostat $(CURDIR) --module github.com/homeostat-dev/homeostat/operators/web-shop >/dev/null && \
+			(cd "$$dir/$$scope" && ../homeostat add webhook >/dev/null && ../homeostat add kind Coupon --scope $$scope >/dev/null && \
+				../homeostat add version v1beta1 --kind WebShop >/dev/null && \
+				$$lint run ./... && $$lint run --config $(CURDIR)/.golangci.yml ./...) || exit; done
 
 lint/words: # persons in texts, directives in Go files, and the subjects of the commits since the rules exist
 	@echo wordcheck && $(call tool,wordcheck) -since $(RULES_SINCE) .

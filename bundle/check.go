@@ -117,7 +117,7 @@ func checkScorecard(b *manifests.Bundle) []Problem {
 	return all
 }
 
-// checkSchemas reports definitions without a schema, and examples without a spec if their kind has one.
+// checkSchemas reports definitions without a schema, and examples without a spec if their version has one.
 func checkSchemas(
 	crd *apiextensionsv1.CustomResourceDefinition, examples []unstructured.Unstructured,
 	addError func(format string, args ...any),
@@ -129,7 +129,7 @@ func checkSchemas(
 		}
 		_, hasSpec := version.Schema.OpenAPIV3Schema.Properties["spec"]
 		for _, e := range examples {
-			if hasSpec && e.Object["spec"] == nil {
+			if hasSpec && e.GroupVersionKind().Version == version.Name && e.Object["spec"] == nil {
 				addError("basic-check-spec: the example %s has no spec", e.GetName())
 			}
 		}

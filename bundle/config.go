@@ -21,9 +21,9 @@ type config struct {
 	name    string // of the operator
 	base    *v1alpha1.ClusterServiceVersion
 	icon    []byte
-	objects []*unstructured.Unstructured // of config/default
+	objects []*unstructured.Unstructured // of config/olm or config/default
 	samples []*unstructured.Unstructured
-	// webhooks are the objects of config/webhook, which is optional.
+	// webhooks are the objects of config/webhook that the operator is installed with. The folder is optional.
 	webhooks []*unstructured.Unstructured
 	crds     []*apiextensionsv1.CustomResourceDefinition
 }
@@ -34,7 +34,11 @@ func read(name, dir string) (*config, error) {
 		return nil, fmt.Errorf("finding the folder: %w", err)
 	}
 	c := &config{name: name}
-	if c.objects, err = kustomize(filepath.Join(absolute, "config", "default")); err != nil {
+	overlay := filepath.Join(absolute, "config", "olm")
+	if _, err := os.Stat(overlay); err != nil {
+		overlay = filepath.Join(absolute, "config", "default")
+	}
+	if c.objects, err = kustomize(overlay); err != nil {
 		return nil, err
 	}
 	if c.samples, err = kustomize(filepath.Join(absolute, "config", "samples")); err != nil {
@@ -45,7 +49,7 @@ func read(name, dir string) (*config, error) {
 		if c.webhooks, err = kustomize(webhook); err != nil {
 			return nil, err
 		}
-		c.objects = c.withoutWebhooks()
+		c.separateWebhooks()
 	}
 	for _, o := range c.objects {
 		if o.GetKind() != kindDefinition {

@@ -11,6 +11,7 @@ import (
 	"github.com/operator-framework/api/pkg/operators/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
@@ -102,7 +103,7 @@ func checkDigest(image string) error {
 	return nil
 }
 
-// examples returns the samples of the owned kinds, in the form of the annotation alm-examples.
+// examples returns the samples of the owned kinds in served versions, in the form of the annotation alm-examples.
 func (c *config) examples() (string, error) {
 	all := []map[string]any{}
 	for _, o := range c.samples {
@@ -121,7 +122,11 @@ func (c *config) examples() (string, error) {
 
 func (c *config) isOwned(o *unstructured.Unstructured) bool {
 	for _, crd := range c.crds {
-		if gvk := o.GroupVersionKind(); gvk.Group == crd.Spec.Group && gvk.Kind == crd.Spec.Names.Kind {
+		gvk := o.GroupVersionKind()
+		isServed := slices.ContainsFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool {
+			return v.Served && v.Name == gvk.Version
+		})
+		if isServed && gvk.Group == crd.Spec.Group && gvk.Kind == crd.Spec.Names.Kind {
 			return true
 		}
 	}
@@ -165,7 +170,7 @@ func (b *Bundle) install(c *config, image string) error {
 		}
 	}
 	if len(strategy.StrategySpec.DeploymentSpecs) != 1 {
-		return fmt.Errorf("config/default has %d Deployments, and should have one", len(strategy.StrategySpec.DeploymentSpecs))
+		return fmt.Errorf("config has %d Deployments, and should have one", len(strategy.StrategySpec.DeploymentSpecs))
 	}
 	granted, err := b.grant(account, roles, bindings)
 	if err != nil {

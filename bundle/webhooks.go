@@ -17,11 +17,19 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// withoutWebhooks returns the objects that are not of config/webhook. OLM makes a Service, the configurations and the
-// certificate itself, so the operator needs no permission for them.
-func (c *config) withoutWebhooks() []*unstructured.Unstructured {
-	return slices.DeleteFunc(slices.Clone(c.objects), func(o *unstructured.Unstructured) bool {
-		return slices.ContainsFunc(c.webhooks, func(other *unstructured.Unstructured) bool {
+// separateWebhooks removes the objects of config/webhook from the others. OLM makes a Service, the configurations and the
+// certificate itself, so the operator needs no permission for them. Objects that the overlay does not have are no webhooks of
+// the bundle.
+func (c *config) separateWebhooks() {
+	all, webhooks := c.objects, c.webhooks
+	c.objects = without(all, webhooks)
+	c.webhooks = without(webhooks, without(webhooks, all))
+}
+
+// without returns the objects that are not among others, by kind and name.
+func without(all, others []*unstructured.Unstructured) []*unstructured.Unstructured {
+	return slices.DeleteFunc(slices.Clone(all), func(o *unstructured.Unstructured) bool {
+		return slices.ContainsFunc(others, func(other *unstructured.Unstructured) bool {
 			return o.GroupVersionKind() == other.GroupVersionKind() && o.GetNamespace() == other.GetNamespace() &&
 				o.GetName() == other.GetName()
 		})

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -144,5 +145,36 @@ func TestWebhooksWithoutBundle(t *testing.T) {
 				t.Errorf("%v, want %q", err, c.want)
 			}
 		})
+	}
+}
+
+// The folder config/olm takes the place of config/default, so that a bundle can lack the webhooks of the operator.
+func TestOverlayForOLM(t *testing.T) {
+	t.Parallel()
+	b, err := manifests.GetBundleFromDir("copyrator")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(b.CSV.Spec.WebhookDefinitions) > 0 {
+		t.Errorf("it has the webhooks %v", b.CSV.Spec.WebhookDefinitions)
+	}
+	args := b.CSV.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template.Spec.Containers[0].Args
+	if !slices.Contains(args, "--webhook-bind-address=0") {
+		t.Errorf("the arguments are %v", args)
+	}
+	served := map[string]bool{}
+	for _, crd := range b.V1CRDs {
+		if crd.Spec.Conversion != nil {
+			t.Errorf("%s has the conversion %v", crd.Name, crd.Spec.Conversion)
+		}
+		for _, v := range crd.Spec.Versions {
+			served[v.Name] = v.Served
+		}
+	}
+	if diff := cmp.Diff(map[string]bool{"v1": true, "v2": false}, served); diff != "" {
+		t.Errorf("served versions (-want +got):\n%s", diff)
+	}
+	if strings.Contains(b.CSV.Annotations["alm-examples"], "flant.com/v2") {
+		t.Error("an example is in a version that is not served")
 	}
 }

@@ -44,6 +44,10 @@ type Env struct {
 	// permission with a wildcard fails it always, because its use cannot be determined. The check needs all tests of
 	// the package to pass. It has no effect with -run, -skip or -short.
 	NoUnusedRules bool
+	// Rights is a Go file with markers +kubebuilder:rbac, such as "rights.go". NoUnusedRules then checks only the permissions
+	// in these markers. It is for a package with the tests of one operator of a program that has several. Empty means all of
+	// RBAC.
+	Rights string
 	// AllowedUnusedRules are permissions that NoUnusedRules leaves out, with the reason for shipping them untested. The keys
 	// are the names that NoUnusedRules reports, such as "update leases.coordination.k8s.io".
 	AllowedUnusedRules map[string]string
@@ -57,8 +61,8 @@ type Env struct {
 	// operators register with the manager's webhook server. While no operator of the test runs, such a request is rejected as
 	// by a cluster; K.Client repeats it for up to K.Timeout. Not possible on the cluster of TESTKIT_KUBECONFIG.
 	Webhooks string
-	// Conversion converts the custom resources of CRDs with the conversion strategy Webhook, independently of the operators:
-	// all tests of the package share the CRDs. Such a package has a control plane of its own.
+	// Conversion converts the custom resources of CRDs with several versions, independently of the operators: all tests of the
+	// package share the CRDs. Their conversion need not be set. Such a package has a control plane of its own.
 	Conversion http.Handler
 	// FS holds CRDs, RBAC, Webhooks and AdmissionPolicies, for example an embed.FS. Nil means the package's folder on disk.
 	FS fs.FS
@@ -208,7 +212,7 @@ func (e *Env) localizeConversion(crds []*unstructured.Unstructured) error {
 	}
 	conversion.once.Do(func() { conversion.server = httptest.NewTLSServer(e.Conversion) })
 	for i, crd := range crds {
-		local, err := webhookconfig.LocalizeConversion(crd, conversion.server.URL+"/convert", certificateOf(conversion.server))
+		local, err := webhookconfig.LocalizeConversion(crd, conversion.server.URL+conversionPath, certificateOf(conversion.server))
 		if err != nil {
 			return fmt.Errorf("reading CustomResourceDefinition %s: %w", crd.GetName(), err)
 		}

@@ -186,10 +186,12 @@ func (k *K) newManager(cfg *rest.Config, op *Instance, o startOptions) (mgr mana
 	if !o.clusterWide {
 		options.Cache.DefaultNamespaces = map[string]cache.Config{k.Namespace: {}}
 	}
+	server := &webhookServer{mux: http.NewServeMux(), disconnected: op.disconnected}
 	if k.webhooks != nil {
-		server := &webhookServer{mux: http.NewServeMux(), disconnected: op.disconnected}
 		k.webhooks.add(server)
 		options.WebhookServer = server
+	} else {
+		options.WebhookServer = &unservedWebhooks{webhookServer: server, env: k.conn.env}
 	}
 	for _, change := range o.options {
 		change(&options)

@@ -22,7 +22,7 @@ func (k *K) NoUnusedRules() {
 	if k.conn.policy == nil {
 		k.t.Fatal("looking for unused rules: Env.RBAC is empty")
 	}
-	if message := unusedRules(k.conn.policy, &k.usage, k.conn.env.AllowedUnusedRules, "this test"); message != "" {
+	if message := k.conn.env.unusedRules(k.conn.policy, &k.usage, "this test"); message != "" {
 		k.t.Error(message)
 	}
 }
@@ -42,7 +42,7 @@ func (e *Env) checkRules(w io.Writer) bool {
 	case err != nil:
 		message = err.Error()
 	case policy != nil:
-		message = unusedRules(policy, &shared.usage, e.AllowedUnusedRules, "this package's tests")
+		message = e.unusedRules(policy, &shared.usage, "this package's tests")
 	}
 	if message != "" {
 		_, _ = fmt.Fprintln(w, "testkit:", message)
@@ -51,10 +51,15 @@ func (e *Env) checkRules(w io.Writer) bool {
 }
 
 // unusedRules returns the unused permissions and advice, or "" if all were used.
-func unusedRules(policy *rbac.Policy, usage *rbac.Usage, excused map[string]string, by string) string {
+func (e *Env) unusedRules(policy *rbac.Policy, usage *rbac.Usage, by string) string {
+	excused := e.AllowedUnusedRules
+	isChecked, err := e.isChecked()
+	if err != nil {
+		return err.Error()
+	}
 	var lines []string
 	for _, f := range policy.Unused(usage) {
-		if _, ok := excused[f.Right]; !ok {
+		if _, ok := excused[f.Right]; !ok && isChecked(f.Right) {
 			lines = append(lines, "  "+f.String())
 		}
 	}
@@ -73,6 +78,22 @@ func unusedRules(policy *rbac.Policy, usage *rbac.Usage, excused map[string]stri
 		}
 	}
 	return strings.TrimSpace(message)
+}
+
+// isChecked returns the function that reports whether NoUnusedRules checks a permission.
+func (e *Env) isChecked() (func(right string) bool, error) {
+	if e.Rights == "" {
+		return func(string) bool { return true }, nil
+	}
+	source, err := os.ReadFile(e.Rights)
+	if err != nil {
+		return nil, fmt.Errorf("reading Env.Rights: %w", err)
+	}
+	marked := rbac.Marked(source)
+	if len(marked) == 0 {
+		return nil, fmt.Errorf("Env.Rights: %s has no marker +kubebuilder:rbac", e.Rights)
+	}
+	return func(right string) bool { return slices.Contains(marked, right) }, nil
 }
 
 // wholePackage reports whether all tests of the package were selected.

@@ -195,6 +195,9 @@ func (k *K) close() {
 
 // closeNamespace leaves the contents of the namespace to the garbage collector.
 func (k *K) closeNamespace(ctx context.Context) {
+	if k.webhooks != nil && !k.operatorRuns() {
+		k.webhooks.gate.Open() // no operator would admit the deletions
+	}
 	k.deleteClusterScoped(ctx)
 	k.endWebhooks(ctx)
 	k.stopOperators()

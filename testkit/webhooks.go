@@ -31,6 +31,9 @@ import (
 // server uses.
 const probeName = "testkit-probe"
 
+// conversionPath is the path of a conversion webhook.
+const conversionPath = "/convert"
+
 // webhooks are the admission webhooks of a test. They are the Service in front of its operators: a request goes to one of
 // those that run. It is safe for concurrent use.
 type webhooks struct {
@@ -41,7 +44,6 @@ type webhooks struct {
 	servers   []*webhookServer
 	next      int             // the server that gets the next request
 	probed    map[string]bool // paths of probes that the API server has called
-	ending    bool
 	installed []*unstructured.Unstructured
 }
 
@@ -114,7 +116,7 @@ func (k *K) endWebhooks(ctx context.Context) {
 	if k.webhooks == nil {
 		return
 	}
-	k.webhooks.end()
+	k.webhooks.gate.Open()
 	for _, object := range k.webhooks.installed {
 		k.deleteObject(ctx, object)
 	}
@@ -143,12 +145,6 @@ func (w *webhooks) probes() int {
 	return len(w.probed)
 }
 
-func (w *webhooks) end() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.ending = true
-}
-
 func (w *webhooks) add(s *webhookServer) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -171,9 +167,8 @@ func (w *webhooks) pick(path string) (http.Handler, bool) {
 	defer w.mu.Unlock()
 	if isProbe(path) {
 		w.probed[path] = true
-		return http.HandlerFunc(allow), true
 	}
-	if w.ending {
+	if isProbe(path) || w.gate.IsOpen() {
 		return http.HandlerFunc(allow), true
 	}
 	for range w.servers {
@@ -308,4 +303,33 @@ func (p patientTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		req = req.Clone(req.Context())
 		req.Body = body
 	}
+}
+
+// unservedWebhooks is the webhook server of a manager whose test has no Env.Webhooks. The API server would not call it.
+type unservedWebhooks struct {
+	*webhookServer
+
+	env   *Env
+	paths []string
+}
+
+// Register implements [webhook.Server].
+func (s *unservedWebhooks) Register(path string, hook http.Handler) {
+	s.paths = append(s.paths, path)
+	s.webhookServer.Register(path, hook)
+}
+
+// Start implements [webhook.Server]. Its error names the field that is missing.
+func (s *unservedWebhooks) Start(ctx context.Context) error {
+	for _, path := range s.paths {
+		switch {
+		case path != conversionPath:
+			return fmt.Errorf("the operator has the admission webhook %s, and testkit.Env has no Webhooks: set it to the file with "+
+				"the webhook configurations, such as \"config/webhook/manifests.yaml\", or run the operator without webhooks", path)
+		case s.env.Conversion == nil:
+			return fmt.Errorf("the operator has the conversion webhook %s, and testkit.Env has no Conversion: set it to the "+
+				"operator's handler, or run the operator without webhooks", path)
+		}
+	}
+	return s.webhookServer.Start(ctx)
 }

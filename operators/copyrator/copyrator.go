@@ -105,7 +105,7 @@ func (c *copyrator) reconcile(ctx context.Context, p *pass) error {
 			return err
 		}
 	}
-	if p.Object.OrphanPolicy == v1.OrphanKeep {
+	if rule.Spec.OrphanPolicy == v1.OrphanKeep {
 		p.OrphanChildren()
 	}
 	c.apply(p, all, &r)
@@ -119,32 +119,33 @@ func (c *copyrator) parse(p *pass) (*policy.Rule, error) {
 	if err != nil {
 		return nil, sdk.Invalid("InvalidRule", "%v", err)
 	}
-	if c.overwriteDenied(rule, p.Object) {
+	if overwriteDenied(rule) {
 		p.SetCondition(v1.ConditionAuthorized, metav1.ConditionFalse, "ConflictPolicyNotAllowed",
 			"only rules in namespace %s may write over what is there", c.Namespace)
 	}
-	return rule, c.reject(p, rule, p.Object)
+	return rule, c.reject(p, rule)
 }
 
 // reject returns an error for a valid rule that must have no copies, otherwise nil.
-func (c *copyrator) reject(p *pass, rule *policy.Rule, o *v1.CopyratorRule) error {
+func (c *copyrator) reject(p *pass, rule *policy.Rule) error {
 	switch {
 	case rule.Kind == "Secret" && !c.Secrets:
 		return sdk.Invalid("SecretsDisabled", "this Copyrator copies no Secrets: run it with --secrets and the rights")
 	case rule.NeedsLabels() && len(p.Namespaces) > 0:
 		return sdk.Invalid("NamespacesNotWatched",
-			"targetNamespaceSelector needs the labels of namespaces, which this Copyrator may not read: name targetNamespaces")
-	case c.overwriteDenied(rule, o):
+			"spec.targets.namespaceSelector or, in v1, targetNamespaceSelector needs the labels of namespaces, which this "+
+				"Copyrator may not read: name the target namespaces")
+	case overwriteDenied(rule):
 		return sdk.Invalid("NotAuthorized", "conflictPolicy %s is for rules in namespace %s: set it to Skip",
-			o.ConflictPolicy, c.Namespace)
+			rule.Spec.ConflictPolicy, c.Namespace)
 	default:
 		return nil
 	}
 }
 
 // overwriteDenied reports whether a rule asks to overwrite existing objects without the permission to do so.
-func (c *copyrator) overwriteDenied(rule *policy.Rule, o *v1.CopyratorRule) bool {
-	return !rule.Trusted() && o.ConflictPolicy != v1.ConflictSkip && o.ConflictPolicy != ""
+func overwriteDenied(rule *policy.Rule) bool {
+	return !rule.Trusted() && rule.Spec.ConflictPolicy != v1.ConflictSkip && rule.Spec.ConflictPolicy != ""
 }
 
 // limit leaves out the copies beyond the limits.

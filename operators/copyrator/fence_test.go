@@ -76,6 +76,15 @@ func TestFence(t *testing.T) {
 	refused("a changed copy in "+reserved, as.Patch(t.Context(), old, merge(`{"data":{"a":"b"}}`)))
 	permitted("the deletion of a copy in "+reserved, as.Delete(t.Context(), old))
 
+	authority := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: k.Namespace, Name: "copyrator-webhook-ca"}}
+	refused("the creation of its Secret", as.Create(t.Context(), authority.DeepCopy()))
+	k.Apply(authority)
+	elsewhere := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: reserved, Name: authority.Name}}
+	k.Apply(elsewhere)
+	permitted("its certificate", as.Patch(t.Context(), authority, merge(`{"data":{"ca.key":"YQ=="}}`)))
+	refused("a Secret of that name elsewhere", as.Patch(t.Context(), elsewhere, merge(`{"data":{"ca.key":"YQ=="}}`)))
+	refused("the deletion of its Secret", as.Delete(t.Context(), authority))
+
 	copied := &corev1.Secret{ObjectMeta: marks(k.Namespace, "copy")}
 	permitted("a copy", as.Create(t.Context(), copied))
 	permitted("an overwritten object", as.Patch(t.Context(), foreign, merge(`{"metadata":{"labels":`+

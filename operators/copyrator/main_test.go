@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
 	"net/http"
@@ -16,10 +17,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/homeostat-dev/homeostat/operators/copyrator"
 	v1 "github.com/homeostat-dev/homeostat/operators/copyrator/api/v1"
+	v2 "github.com/homeostat-dev/homeostat/operators/copyrator/api/v2"
+	"github.com/homeostat-dev/homeostat/operators/copyrator/internal/versions"
+	"github.com/homeostat-dev/homeostat/sdk/conversion"
 	"github.com/homeostat-dev/homeostat/testkit"
 	"github.com/homeostat-dev/homeostat/testkit/recorder"
 )
@@ -36,15 +41,21 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+	handler, err := conversion.Handler(versions.Conversion)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	testkit.Main(m, testkit.Env{
-		FS: shipped, CRDs: "config/crd", RBAC: "config/rbac", AddToScheme: v1.AddToScheme,
+		FS: shipped, CRDs: "config/crd", RBAC: "config/rbac", Conversion: handler,
+		AddToScheme:   func(s *runtime.Scheme) error { return errors.Join(v1.AddToScheme(s), v2.AddToScheme(s)) },
 		NoUnusedRules: true, AllowedUnusedRules: testkit.ProgramUnusedRules("copyrators.flant.com"),
 		AdmissionPolicies: "config/access/fence.yaml",
 	})
 }
 
 // manifests returns the shipped manifests, with the same permissions for Secrets as for ConfigMaps, as in
-// config/with-secrets.
+// config/with-secrets, and with the conversion of config/crd/kustomization.yaml.
 func manifests(folders ...string) (fs.FS, error) {
 	all := fstest.MapFS{}
 	for _, folder := range folders {
@@ -59,7 +70,10 @@ func manifests(folders ...string) (fs.FS, error) {
 				return nil, err
 			}
 			const one = "  - configmaps\n" // in a role
-			all[name] = &fstest.MapFile{Data: bytes.ReplaceAll(content, []byte(one), []byte(one+"  - secrets\n"))}
+			content = bytes.ReplaceAll(content, []byte(one), []byte(one+"  - secrets\n"))
+			const group = "\nspec:\n  group: flant.com\n" // in the definition
+			all[name] = &fstest.MapFile{Data: bytes.Replace(content, []byte(group), []byte(group+
+				"  conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1]}}\n"), 1)}
 		}
 	}
 	return all, nil

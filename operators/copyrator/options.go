@@ -1,6 +1,7 @@
 package copyrator
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"slices"
@@ -9,8 +10,12 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	v1 "github.com/homeostat-dev/homeostat/operators/copyrator/api/v1"
 	"github.com/homeostat-dev/homeostat/operators/copyrator/internal/policy"
+	"github.com/homeostat-dev/homeostat/operators/copyrator/internal/versions"
+	"github.com/homeostat-dev/homeostat/sdk/conversion"
 	"github.com/homeostat-dev/homeostat/sdk/program"
+	"github.com/homeostat-dev/homeostat/sdk/webhook"
 )
 
 // Options are the operator's own settings, set by flags. The zero value of each field is the safe one.
@@ -40,11 +45,16 @@ type Limits = policy.Limits
 func Program() *program.Program {
 	var options Options
 	return &program.Program{
-		Name:  name,
-		Doc:   "The copyrator keeps copies of ConfigMaps and Secrets in other namespaces, as CopyratorRules say.",
-		Flags: options.BindFlags,
+		Name: name,
+		Doc:  "The copyrator keeps copies of ConfigMaps and Secrets in other namespaces, as CopyratorRules say.",
+		Flags: func(flags *flag.FlagSet) {
+			options.BindFlags(flags)
+			webhook.DefineFlags(flags)
+		},
 		Operators: func() ([]program.Runnable, error) {
-			return []program.Runnable{New(options)}, options.Validate()
+			handler, err := conversion.Handler(versions.Conversion)
+			op := &webhook.Operator[*v1.CopyratorRule]{Operator: New(options), Conversion: handler}
+			return []program.Runnable{op}, errors.Join(err, options.Validate())
 		},
 	}
 }

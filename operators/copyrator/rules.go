@@ -10,7 +10,9 @@ import (
 
 	v1 "github.com/homeostat-dev/homeostat/operators/copyrator/api/v1"
 	"github.com/homeostat-dev/homeostat/operators/copyrator/internal/policy"
+	"github.com/homeostat-dev/homeostat/operators/copyrator/internal/versions"
 	"github.com/homeostat-dev/homeostat/sdk"
+	"github.com/homeostat-dev/homeostat/sdk/conversion"
 )
 
 // ruleCache holds parsed rules, so that a pass of one rule does not parse all others. It is safe for concurrent use.
@@ -21,21 +23,28 @@ type ruleCache struct {
 	rules map[types.UID]*parsedRule
 }
 
-// parsedRule is the result of parsing one generation of a rule.
+// parsedRule is the result of parsing one generation of a rule. A client of v1 can change the kept values of v2 without a
+// new generation.
 type parsedRule struct {
 	generation int64
+	kept       string
 	rule       *policy.Rule
 	err        error
 }
 
-// parse parses a rule.
+// parse converts a rule to the hub of its versions, and parses it.
 func (c *ruleCache) parse(o *v1.CopyratorRule) (*policy.Rule, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	known, ok := c.rules[o.UID]
-	if !ok || known.generation != o.Generation || o.Generation == 0 {
-		rule, err := policy.Parse(o, c.settings)
-		known = &parsedRule{generation: o.Generation, rule: rule, err: err}
+	kept := o.Annotations[conversion.Annotation]
+	if !ok || known.generation != o.Generation || known.kept != kept || o.Generation == 0 {
+		known = &parsedRule{generation: o.Generation, kept: kept}
+		hub, err := versions.ToHub(o)
+		if err == nil {
+			known.rule, err = policy.Parse(hub, c.settings)
+		}
+		known.err = err
 		c.rules[o.UID] = known
 	}
 	return known.rule, known.err
@@ -111,7 +120,7 @@ func (c *copyrator) preceding(
 ) ([]policy.RuleSources, error) {
 	var all []policy.RuleSources
 	for _, other := range trusted {
-		if !c.isActive(other.object) || !other.Before(rule) || c.reject(p, other.Rule, other.object) != nil {
+		if !c.isActive(other.object) || !other.Before(rule) || c.reject(p, other.Rule) != nil {
 			continue
 		}
 		found, err := c.findSources(p, other.Rule, n)

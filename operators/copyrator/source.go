@@ -103,7 +103,7 @@ func (s *source) content(ctx context.Context) (client.Object, error) {
 // apply records the copy in one namespace.
 func (s *source) apply(p *pass, namespace string) {
 	strategy := sdk.Recreate
-	if p.Object.ImmutableStrategy == v1.ImmutableFail {
+	if s.rule.Spec.ImmutableStrategy == v1.ImmutableFail {
 		strategy = sdk.Stall
 	}
 	copied := desired.Placeholder(s.digest.Content, desired.Metadata(s.rule, s.meta, namespace))
@@ -113,7 +113,7 @@ func (s *source) apply(p *pass, namespace string) {
 		}
 	}
 	sdk.Apply(p, copied, sdk.ContentFrom(s.content), sdk.OnImmutable(strategy), sdk.ConflictReason(status.ReasonConflict),
-		sdk.AdoptIf(s.adoptionPolicy(p.Object)), sdk.OnAdopt(func(existing, desired client.Object) {
+		sdk.AdoptIf(s.adoptionPolicy()), sdk.OnAdopt(func(existing, desired client.Object) {
 			if isForeign(existing) {
 				markTakenOver(desired)
 			}
@@ -135,7 +135,7 @@ func markTakenOver(copied client.Object) {
 // adoptionPolicy returns the predicate for objects that the rule adopts: its own copies that lost their labels, copies of
 // rules without precedence, and what the rule's conflict policy permits. Sources of other trusted rules are never adopted:
 // two rules that overwrite each other's sources would leave no source.
-func (s *source) adoptionPolicy(rule *v1.CopyratorRule) func(client.Object) bool {
+func (s *source) adoptionPolicy() func(client.Object) bool {
 	return func(o client.Object) bool {
 		of := o.GetAnnotations()[apply.OwnerAnnotation]
 		// The watch of a conflicting object has no managedFields. Before the adoption the object is read in full.
@@ -143,13 +143,13 @@ func (s *source) adoptionPolicy(rule *v1.CopyratorRule) func(client.Object) bool
 		if o.GetLabels()[apply.OwnerUIDLabel] != "" { // a copy of another rule
 			return ours && s.rule.TakesOver(of, o.GetNamespace())
 		}
-		if of == client.ObjectKeyFromObject(rule).String() && ours {
+		if of == s.rule.Namespace+"/"+s.rule.Name && ours {
 			return true
 		}
 		if slices.ContainsFunc(s.trusted, func(p peer) bool { return p.Selects(o) }) {
 			return false
 		}
-		switch rule.ConflictPolicy {
+		switch s.rule.Spec.ConflictPolicy {
 		case v1.ConflictOverwrite:
 			return true
 		case v1.ConflictAdopt:

@@ -6,7 +6,7 @@ import (
 )
 
 // Errors of the functions of a [Kind]. Any other error means that it is not known whether the request was carried out; it is
-// repeated with backoff.
+// repeated with backoff. [CheckResponse] returns them by the status of an HTTP response.
 var (
 	// ErrNotFound means that the resource does not exist.
 	ErrNotFound = errors.New("the external resource does not exist")

@@ -87,6 +87,14 @@ func Main(operators ...Runnable) {
 	programOf(operators).Main()
 }
 
+// Named returns the program that [Main] runs, with a name that does not change when an operator is added. The name of Main's
+// program consists of the names of all operators. It must be a DNS label.
+func Named(name string, operators ...Runnable) *Program {
+	program := programOf(operators)
+	program.Name = name
+	return program
+}
+
 func programOf(operators []Runnable) *Program {
 	names, docs := make([]string, len(operators)), []string{}
 	for i, op := range operators {

@@ -218,3 +218,20 @@ func TestHelpNamesFlagsAndVariables(t *testing.T) {
 		}
 	}
 }
+
+// A program has the name that it is given, and otherwise those of its operators.
+func TestNamed(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	web := &sdk.Operator[*testObject]{Name: "web", Doc: "Web keeps sites online."}
+	program := Named("shop", web, &CustomController{Name: "roll"})
+	if _, err := parseSettings(program, []string{"--help"}, lookupIn(nil), &out); !errors.Is(err, flag.ErrHelp) {
+		t.Fatalf("got %v", err)
+	}
+	if want := "Web keeps sites online.\n\nUsage: shop [flags]\n"; !strings.HasPrefix(out.String(), want) {
+		t.Errorf("it does not begin with\n%sbut\n%s", want, out.String())
+	}
+	if operators, err := program.Operators(); len(operators) != 2 || err != nil {
+		t.Errorf("%d operators, %v", len(operators), err)
+	}
+}

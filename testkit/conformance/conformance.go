@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,8 +24,11 @@ type Operator struct {
 
 	// Overlays are the kustomizations to check.
 	Overlays []Overlay
-	// Samples is a kustomization with custom resources. Optional.
+	// Samples is a kustomization with custom resources. An overlay gets those in versions that it serves. Optional.
 	Samples string
+	// Conversion converts the custom resources of CustomResourceDefinitions with the conversion strategy Webhook, in place of the
+	// operator's program. Optional.
+	Conversion http.Handler
 	// Columns are the columns that kubectl prints, by the name of the CustomResourceDefinition, separated by spaces.
 	Columns map[string]string
 	// Categories are the categories by which kubectl lists the custom resources, such as "all". Optional.
@@ -75,6 +80,10 @@ func Check(ctx context.Context, o Operator) error {
 		return err
 	}
 	defer kubectl.close()
+	if o.Conversion != nil {
+		kubectl.conversion = httptest.NewTLSServer(o.Conversion)
+		defer kubectl.conversion.Close()
+	}
 	var errs []error
 	for i, overlay := range o.Overlays {
 		m, err := kubectl.render(ctx, overlay)

@@ -33,9 +33,10 @@ type installation struct {
 	lease            *environment.Lease
 	client           client.Client // with all permissions
 	kubectl          func(ctx context.Context, args ...string) (string, error)
-	warnings         []string // of both installations
-	applied          string   // the output of the second installation
-	exampleNamespace string   // for custom resources
+	samples          func(context.Context) (string, error) // writes a file
+	warnings         []string                              // of both installations
+	applied          string                                // the output of the second installation
+	exampleNamespace string                                // for custom resources
 	replicas         []*replica
 	working          bool // a replica has reconciled an example
 }
@@ -59,6 +60,7 @@ func install(ctx context.Context, o *Operator, k *kubectl, m *manifests) (_ *ins
 		return nil, err
 	}
 	i.kubectl = func(ctx context.Context, args ...string) (string, error) { return k.run(ctx, kubeconfig, args...) }
+	i.samples = func(ctx context.Context) (string, error) { return k.samples(ctx, m, o.Samples) }
 	scheme, err := i.scheme()
 	if err != nil {
 		return nil, err
@@ -200,8 +202,12 @@ func checkSamplesAccepted(ctx context.Context, i *installation) ([]finding, erro
 	if i.operator.Samples == "" {
 		return nil, nil
 	}
-	// Server-side, because the samples may have objects that exist, such as the namespace default.
-	if _, err := i.kubectl(ctx, "apply", "--server-side", "-k", i.operator.Samples); err != nil {
+	file, err := i.samples(ctx)
+	if err == nil {
+		// Server-side, because the samples may have objects that exist, such as the namespace default.
+		_, err = i.kubectl(ctx, "apply", "--server-side", "-f", file)
+	}
+	if err != nil {
 		return []finding{{i.operator.Samples, err.Error()}}, nil //nolint:nilerr // the finding has the error
 	}
 	return nil, nil

@@ -3,8 +3,10 @@ package conformance
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,6 +24,8 @@ import (
 type kubectl struct {
 	set assets.Set
 	dir string // of kubeconfigs
+	// conversion serves Operator.Conversion. It may be nil.
+	conversion *httptest.Server
 }
 
 func newKubectl(ctx context.Context) (*kubectl, error) {
@@ -81,17 +85,53 @@ func (k *kubectl) runWarned(ctx context.Context, kubeconfig string, args ...stri
 
 // render returns the objects of an overlay.
 func (k *kubectl) render(ctx context.Context, overlay Overlay) (*manifests, error) {
-	text, err := k.run(ctx, filepath.Join(k.dir, "none"), "kustomize", overlay.Dir)
+	objects, err := k.kustomize(ctx, overlay.Dir)
 	if err != nil {
 		return nil, err
 	}
-	var objects []unstructured.Unstructured
+	return newManifests(overlay, objects)
+}
+
+// kustomize returns the objects of a kustomization.
+func (k *kubectl) kustomize(ctx context.Context, dir string) (objects []unstructured.Unstructured, err error) {
+	text, err := k.run(ctx, filepath.Join(k.dir, "none"), "kustomize", dir)
+	if err != nil {
+		return nil, err
+	}
 	for document := range strings.SplitSeq(text, "\n---\n") {
 		o := unstructured.Unstructured{}
 		if err := yaml.Unmarshal([]byte(document), &o.Object); err != nil {
-			return nil, fmt.Errorf("reading overlay %s: %w", overlay.Dir, err)
+			return nil, fmt.Errorf("reading %s: %w", dir, err)
 		}
 		objects = append(objects, o)
 	}
-	return newManifests(overlay, objects)
+	return objects, nil
+}
+
+// samples writes the objects of a kustomization in versions that the overlay serves, and returns the name of the file.
+func (k *kubectl) samples(ctx context.Context, m *manifests, dir string) (string, error) {
+	objects, err := k.kustomize(ctx, dir)
+	if err != nil {
+		return "", err
+	}
+	served := []any{}
+	for i := range objects {
+		if m.serves(&objects[i]) {
+			served = append(served, objects[i].Object)
+		}
+	}
+	return k.write("samples.json", served)
+}
+
+// write writes objects into a file that kubectl reads, and returns its name.
+func (k *kubectl) write(name string, objects []any) (string, error) {
+	content, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "List", "items": objects})
+	if err != nil {
+		return "", fmt.Errorf("encoding %s: %w", name, err)
+	}
+	file := filepath.Join(k.dir, name)
+	if err := os.WriteFile(file, content, 0o600); err != nil {
+		return "", fmt.Errorf("writing %s: %w", name, err)
+	}
+	return file, nil
 }

@@ -1,23 +1,33 @@
 package conformance
 
 import (
-	"encoding/json"
+	"encoding/pem"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/homeostat-dev/homeostat/testkit/internal/webhookconfig"
 )
 
 // source returns the arguments of kubectl that name the overlay. No pod serves the webhooks of an overlay, so their
-// configurations get a condition by which the API server never calls them.
+// configurations get a condition by which the API server never calls them, and conversions call Operator.Conversion. Without
+// it definitions get no conversion: the API server then changes only the version of an object.
 func (k *kubectl) source(m *manifests) ([]string, error) {
 	objects, found := make([]any, len(m.objects)), false
 	for i := range m.objects {
 		o := m.objects[i].DeepCopy()
 		objects[i] = o.Object
+		if o.GetKind() == "CustomResourceDefinition" {
+			local, changed, err := k.localConversion(o)
+			if err != nil {
+				return nil, err
+			}
+			objects[i] = local.Object
+			found = found || changed
+		}
 		if !isWebhookConfiguration(o) {
 			continue
 		}
@@ -39,15 +49,21 @@ func (k *kubectl) source(m *manifests) ([]string, error) {
 	if !found {
 		return []string{"-k", m.overlay.Dir}, nil
 	}
-	content, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "List", "items": objects})
-	if err != nil {
-		return nil, fmt.Errorf("writing overlay %s: %w", m.overlay.Dir, err)
+	file, err := k.write("overlay.json", objects)
+	return []string{"-f", file}, err
+}
+
+// serves reports whether an object is in a version that the overlay serves, or of a kind that it does not define.
+func (m *manifests) serves(o *unstructured.Unstructured) bool {
+	gvk := o.GroupVersionKind()
+	for _, crd := range m.crds {
+		if crd.Spec.Group == gvk.Group && crd.Spec.Names.Kind == gvk.Kind {
+			return slices.ContainsFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool {
+				return v.Name == gvk.Version && v.Served
+			})
+		}
 	}
-	file := filepath.Join(k.dir, "overlay.json")
-	if err := os.WriteFile(file, content, 0o600); err != nil {
-		return nil, fmt.Errorf("writing overlay %s: %w", m.overlay.Dir, err)
-	}
-	return []string{"-f", file}, nil
+	return true
 }
 
 // setScopes sets the default of the scope in the rules of a webhook. controller-gen cannot write it, and kubectl would
@@ -72,4 +88,21 @@ func (m *manifests) ownSecrets(rule rbacv1.PolicyRule) bool {
 			return o.GetKind() == "Secret" && o.GetName() == name
 		})
 	})
+}
+
+// localConversion returns the definition with a conversion that the API server can call, or with none.
+func (k *kubectl) localConversion(crd *unstructured.Unstructured) (local *unstructured.Unstructured, changed bool, err error) {
+	strategy, _, _ := unstructured.NestedString(crd.Object, "spec", "conversion", "strategy")
+	switch {
+	case k.conversion != nil:
+		ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: k.conversion.Certificate().Raw})
+		if local, err = webhookconfig.LocalizeConversion(crd, k.conversion.URL+"/convert", ca); err != nil {
+			return nil, false, fmt.Errorf("reading %s: %w", describe(crd), err)
+		}
+		return local, true, nil
+	case strategy == "Webhook":
+		unstructured.RemoveNestedField(crd.Object, "spec", "conversion")
+		return crd, true, nil
+	}
+	return crd, false, nil
 }

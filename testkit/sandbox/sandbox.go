@@ -222,7 +222,7 @@ func (s *Sandbox) refuseDeployed(ctx context.Context, p *Project) error {
 // On simulated nodes, samples that need real nodes are left out.
 func (s *Sandbox) ApplySamples(ctx context.Context) error {
 	for _, u := range s.leftOut() {
-		s.report("leaving out sample %s %s, because the containers of simulated nodes do not run", u.GetKind(), u.GetName())
+		s.report("leaving out sample %s %s, which config/simulated-nodes does not have", u.GetKind(), u.GetName())
 	}
 	for _, u := range s.Samples() {
 		namespaced, err := s.client.IsObjectNamespaced(u)

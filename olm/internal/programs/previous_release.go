@@ -52,21 +52,33 @@ func (r *PreviousRelease) Build(ctx context.Context) error {
 }
 
 func (r *PreviousRelease) program(ctx context.Context, operator, version string) (string, error) {
+	project, err := r.Project(ctx, operator, version)
+	if err != nil || project == nil {
+		return "", err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return project.Build(ctx)
+}
+
+// Project returns an operator as it was released in a version such as v0.1.0. It returns nil if the repository's history does
+// not have the commit.
+func (r *PreviousRelease) Project(ctx context.Context, operator, version string) (*sandbox.Project, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	commit, err := r.commit(version)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	source, err := r.source(ctx, commit)
 	if err != nil || source == "" {
-		return "", err
+		return nil, err
 	}
 	project, err := sandbox.Load(ctx, filepath.Join(source, "operators", operator))
 	if err != nil {
-		return "", fmt.Errorf("looking for %s %s: %w", operator, version, err)
+		return nil, fmt.Errorf("looking for %s %s: %w", operator, version, err)
 	}
-	return project.Build(ctx)
+	return project, nil
 }
 
 // find returns the operator and the version of the bundle that runs the image.

@@ -13,7 +13,9 @@ import (
 
 	"github.com/homeostat-dev/homeostat/operators/copyrator"
 	v1 "github.com/homeostat-dev/homeostat/operators/copyrator/api/v1"
+	"github.com/homeostat-dev/homeostat/operators/copyrator/internal/versions"
 	"github.com/homeostat-dev/homeostat/sdk"
+	"github.com/homeostat-dev/homeostat/sdk/conversion"
 	"github.com/homeostat-dev/homeostat/testkit"
 	"github.com/homeostat-dev/homeostat/testkit/conformance"
 )
@@ -24,7 +26,11 @@ const namespace = "copyrator-operator"
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	err := conformance.Check(t.Context(), conformance.Operator{
+	handler, err := conversion.Handler(versions.Conversion)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = conformance.Check(t.Context(), conformance.Operator{
 		Setup: func(mgr manager.Manager, namespaces ...string) error {
 			home := "conformance" // where the example is: a rule elsewhere would copy nothing to the operator's namespace
 			if len(namespaces) > 0 {
@@ -37,12 +43,14 @@ func TestConformance(t *testing.T) {
 		Overlays: []conformance.Overlay{
 			{Dir: "default"},
 			{Dir: "with-secrets", AllowSecrets: true},
+			{Dir: "olm"},
 			{Dir: "namespaced", WatchNamespaces: []string{namespace, "default"}},
 		},
 		Samples: "samples",
 		Columns: map[string]string{
 			"copyrators.flant.com": "NAME TYPE SOURCES NAMESPACES SYNCED DESIRED CONFLICTS READY AGE",
 		},
+		Conversion:       handler,
 		Example:          example,
 		Missing:          missing,
 		LeaderElectionID: "copyrator.homeostat.dev",

@@ -95,7 +95,7 @@ func newProgram(args []string) (*program.Program, []string, error) {
 			server.Timeout = process.Timeout
 			server.MaxAnswer = process.MaxAnswer
 			op.Function = server
-		case len(command) > 0:
+		case len(process.Command) > 0:
 			op.Function = process
 		default:
 			return nil, errors.New("the function is missing: give its command after --, or --function-url")
@@ -107,7 +107,16 @@ func newProgram(args []string) (*program.Program, []string, error) {
 
 func defineFlags(fs *flag.FlagSet, op *function.Operator, process *function.Process, server *function.Server) {
 	fs.StringVar(&server.URL, "function-url", "",
-		"server of the function: http://HOST:PORT/PATH, https://HOST:PORT/PATH or unix:///PATH; default: the command after --")
+		"server of the function: http://HOST:PORT/PATH, https://HOST:PORT/PATH or unix:///PATH; default: the command")
+	if len(process.Command) == 0 {
+		fs.Func("function-command", "command of the function, whose words are separated by spaces; default: the one after --",
+			func(text string) error {
+				if process.Command = strings.Fields(text); len(process.Command) == 0 {
+					return errors.New("it must be a command")
+				}
+				return nil
+			})
+	}
 	fs.IntVar(&process.Size, "function-processes", function.DefaultSize, "largest number of processes of the command")
 	fs.DurationVar(&process.Timeout, "function-timeout", function.DefaultTimeout, "time for an answer")
 	fs.DurationVar(&process.StartTimeout, "function-start-timeout", function.DefaultStartTimeout,

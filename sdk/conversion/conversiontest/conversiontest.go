@@ -103,7 +103,7 @@ func Fuzz(f *testing.F, kind *conversion.Kind, crd *apiextensionsv1.CustomResour
 	}
 	f.Fuzz(func(t *testing.T, input []byte) {
 		c := s.generate(&bytesSource{input: input})
-		if fail := s.check(t.Context(), c); fail != nil && fail.rule != ruleInvalid {
+		if fail := s.check(t.Context(), c); fail.isViolation() {
 			t.Fatal(s.explain(t.Context(), fail))
 		}
 	})

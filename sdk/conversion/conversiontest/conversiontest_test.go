@@ -54,7 +54,7 @@ const versions = `
               items: {type: object, required: [name], properties: {name: {type: string}}}
 `
 
-func clubs(t *testing.T) *apiextensionsv1.CustomResourceDefinition {
+func clubs(t testing.TB) *apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	crd.Name = "clubs.example.com"

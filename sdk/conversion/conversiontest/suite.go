@@ -134,7 +134,7 @@ func (s *suite) run(ctx context.Context, n int) result {
 				mu.Lock()
 				total.add(f)
 				mu.Unlock()
-				stopped.CompareAndSwap(false, f != nil && f.rule != ruleInvalid && f.rule != "")
+				stopped.CompareAndSwap(false, f.isViolation())
 			}
 		})
 	}
@@ -157,6 +157,9 @@ func (r *result) add(f *failure) {
 		r.failure = f
 	}
 }
+
+// isViolation reports whether a rule is broken, and not the object invalid, or the edit missing.
+func (f *failure) isViolation() bool { return f != nil && f.rule != ruleInvalid && f.rule != "" }
 
 // generate returns a case. Its versions differ.
 func (s *suite) generate(source rand.Source) testCase {

@@ -4,7 +4,6 @@ package cloud
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,7 +11,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -134,22 +132,11 @@ func (c Client) send(ctx context.Context, method, path, token string, b *Bucket)
 
 // state returns the resource or the error of a response.
 func state(resp *http.Response) (external.State, error) {
-	switch resp.StatusCode {
-	case http.StatusNotFound:
-		return external.State{}, external.ErrNotFound
-	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
-		seconds, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
-		return external.State{}, external.RetryAfter(time.Duration(seconds)*time.Second, errors.New(resp.Status))
-	case http.StatusBadRequest:
-		text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
-		return external.State{}, external.Rejected(cmp.Or(err, errors.New(string(text))))
-	case http.StatusUnauthorized:
+	if resp.StatusCode == http.StatusUnauthorized {
 		return external.State{}, external.Rejected(errors.New("the cloud does not accept the token"))
-	case http.StatusNoContent:
-		return external.State{}, nil
-	case http.StatusOK, http.StatusCreated:
-	default:
-		return external.State{}, errors.New(resp.Status)
+	}
+	if err := external.CheckResponse(resp); err != nil || resp.StatusCode == http.StatusNoContent {
+		return external.State{}, err
 	}
 	var answer struct {
 		ID      string `json:"id"`

@@ -4,12 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
+
+	"github.com/homeostat-dev/homeostat/sdk/external"
 )
 
 // requestTimeout bounds one request to the registry.
@@ -43,17 +43,13 @@ func (r HTTPRegistry) send(ctx context.Context, method, path string, header http
 		return "", fmt.Errorf("asking the registry: %w", err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return "", fmt.Errorf("reading the answer of the registry: %w", err)
-	}
-	if resp.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("the registry answers %s: %s", resp.Status, strings.TrimSpace(string(body)))
+	if err := external.CheckResponse(resp); err != nil {
+		return "", fmt.Errorf("asking the registry: %w", err)
 	}
 	var entry struct {
 		ID string `json:"id"`
 	}
-	if err := json.Unmarshal(body, &entry); err != nil {
+	if err := json.NewDecoder(resp.Body).Decode(&entry); err != nil {
 		return "", fmt.Errorf("decoding the answer of the registry: %w", err)
 	}
 	return entry.ID, nil

@@ -18,6 +18,7 @@ import (
 
 	"github.com/homeostat-dev/homeostat/sdk"
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
+	"github.com/homeostat-dev/homeostat/sdk/external"
 	"github.com/homeostat-dev/homeostat/testkit"
 	"github.com/homeostat-dev/homeostat/testkit/chaos"
 )
@@ -137,7 +138,7 @@ type onceRegistry struct{ HTTPRegistry }
 func (r onceRegistry) Register(ctx context.Context, key, name string) (string, error) {
 	header := http.Header{"Idempotency-Key": {key}, "If-None-Match": {"*"}}
 	id, err := r.send(ctx, http.MethodPost, "/teams?name="+name, header)
-	if err != nil && strings.Contains(err.Error(), "409") {
+	if errors.Is(err, external.ErrExists) {
 		return "unknown", nil
 	}
 	return id, err

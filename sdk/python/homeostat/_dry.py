@@ -13,7 +13,11 @@ from ._serve import Function, call
 
 
 class Plan:
-    """What a function wants. Equal plans have equal text."""
+    """What a function wants. Equal plans have equal text, which says what the engine would write.
+
+    The text knows neither defaults of the API server nor retained children: it shows the former as changes, and the
+    latter as deleted when they leave the plan.
+    """
 
     def __init__(self, request: Object, answer: Object) -> None:
         self._request = request
@@ -42,14 +46,19 @@ class Plan:
             if key in self.answer:
                 lines.append("  {}: {reason}: {message}".format(key, **self.answer[key]))
         live = {self._title(c): c for c in self._request["children"]}
-        for child in self.children:
-            was = live.pop(self._title(child), None)
-            changes = _differences(was, child, "") if was else []
-            if was is None or changes:
-                lines.append(f"  {'update' if was else 'create'} {self._title(child)}")
+        for c in self.answer.get("children", []):
+            title = self._title(c["object"])
+            was = live.pop(title, None)
+            changes = _differences(was, c["object"], "") if was and not c.get("createOnly") else []
+            changes = [d for d in changes if not d.startswith(tuple(c.get("unmanaged", [])))]
+            if "holdBack" in c:
+                lines.append(f"  hold back {title}: {c['holdBack']['reason']}: {c['holdBack']['message']}")
+            elif was is None or changes:
+                lines.append(f"  {'update' if was else 'create'} {title}")
                 lines += [f"      {change}" for change in changes]
         if self.wait is None and self.invalid is None and self._request["call"] == "reconcile":
-            lines += [f"  delete {title}" for title in live]
+            orphaned = [(k["apiVersion"], k["kind"]) for k in self.answer.get("orphan", [])]
+            lines += [f"  {'orphan' if (o['apiVersion'], o['kind']) in orphaned else 'delete'} {t}" for t, o in live.items()]
         for c in self.conditions.values():
             lines.append("  {type}={status} ({reason})".format(**c) + (f": {c['message']}" if c.get("message") else ""))
         for key, value in sorted(self.status.items()):

@@ -22,16 +22,15 @@ class Problem(Exception):
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(f"{reason}: {message}")
-        self.reason = reason
-        self.message = message
         self.json = _problem(reason, message)
+        """The problem in the notation of the protocol."""
 
 
 class Wait(Problem):
     """An external condition must be met first.
 
-    The object becomes Reconciling=True with the reason, a CamelCase word, and the message, a sentence. It is no failure. With
-    ``after`` the object is reconciled again after this time in seconds in any case.
+    The object becomes Reconciling=True with the reason, a CamelCase word, and the message, a sentence. It is no failure.
+    With ``after`` the object is reconciled again after this time in seconds in any case.
     """
 
     def __init__(self, reason: str, message: str, after: float = 0) -> None:
@@ -64,6 +63,7 @@ class Child(NamedTuple):
 
 
 Children = Sequence[Union[Child, Object]]
+"""Children, or their names: dicts with apiVersion, kind and metadata.name."""
 
 
 class Pass:
@@ -187,8 +187,7 @@ class Pass:
             raise ValueError(f"condition {type} is written by the engine: use set_not_ready, set_suspended, Wait or Invalid")
         if str(status) not in ("True", "False", "Unknown"):
             raise ValueError(f"condition {type}: the status is True, False or Unknown, not {status!r}")
-        condition = {"type": type, "status": str(status), "reason": _reason(reason), "message": message}
-        self._conditions[type] = condition
+        self._conditions[type] = {"type": type, "status": str(status), "reason": _reason(reason), "message": message}
 
     def remove_condition(self, type: str) -> None:
         """Removes a condition that the operator defines."""

@@ -8,11 +8,11 @@ import os
 import signal
 import socket
 import socketserver
-import stat
 import sys
 import threading
 import traceback
 from http.server import BaseHTTPRequestHandler
+from pathlib import Path
 from typing import Any, Callable, Optional, Sequence
 
 from ._json import Object
@@ -98,16 +98,15 @@ def describe(e: BaseException) -> str:
 
 def _serve_lines(handle: Callable[[bytes], bytes]) -> None:
     requests = os.fdopen(os.dup(0), "rb")
-    answers = os.fdopen(os.dup(1), "wb", buffering=0)
+    answers = os.fdopen(os.dup(1), "wb")
     with open(os.devnull, "rb") as nothing:
         os.dup2(nothing.fileno(), 0)
     os.dup2(2, 1)  # before a flush, so that what was printed before goes there as well
     sys.stdout = sys.stderr
     for line in requests:
         if line.strip():
-            answer = memoryview(handle(line))
-            while answer:
-                answer = answer[answers.write(answer) :]
+            answers.write(handle(line))
+            answers.flush()
 
 
 class _Server(socketserver.ThreadingTCPServer):
@@ -146,7 +145,7 @@ def _serve_http(handle: Callable[[bytes], bytes], address: Optional[str], path: 
 
     server: _Server
     if path:
-        if os.path.exists(path) and stat.S_ISSOCK(os.stat(path).st_mode):
+        if Path(path).is_socket():
             os.unlink(path)  # of a process that was killed
         server = _UnixServer(path, Handler)  # type: ignore[arg-type]
         print(f"serving HTTP on the unix socket {path}", file=sys.stderr, flush=True)

@@ -95,7 +95,7 @@ def test_ready_when_needs_a_result() -> None:
 )
 def test_ready_when(result: Any, answer: h.Object) -> None:
     p = h.Pass(request(children=[config(data={"a": "b"})]))
-    assert p.apply(config(), ready_when=lambda live: result if live["data"] else False).live == config(data={"a": "b"})
+    assert p.apply(config(), ready_when=lambda live: result if live["data"] else "").live == config(data={"a": "b"})
     p.apply(config("new"), ready_when=lambda live: True)
     children = p.answer()["children"]
     assert [c["ready"] for c in children] == [answer, {"ok": False, "message": "it does not exist"}]
@@ -161,8 +161,10 @@ def test_times() -> None:
 def copy_key(p: h.Pass) -> None:
     try:
         key = p.ref("v1", "Secret", "key")
-    except Exception as e:  # a missing reference is no Exception: see MissingReference
+    except h.Wait as e:
         raise h.Invalid("Unreadable", "the Secret cannot be read: " + str(e)) from e
+    except Exception as e:  # a reference that is to be read is none: see MissingReference
+        raise RuntimeError from e
     every = [o["metadata"]["name"] for o in p.find("v1", "ConfigMap", selector="app in (shop, web),!hidden,tier!=cache")]
     p.apply(config("copy", data={"key": key["data"]["key"], "every": ",".join(every)}))
     p.status["revision"] = key["metadata"]["resourceVersion"]
@@ -216,6 +218,13 @@ def test_dry_without_the_reference() -> None:
     assert "delete" not in str(plan)
 
 
+def test_a_reference_is_named_once() -> None:
+    def twice(p: h.Pass) -> None:
+        assert p.ref("v1", "Secret", "key") == p.ref("v1", "Secret", "key") == SECRET
+
+    assert len(h.dry(twice, WEB, references=[SECRET]).answer["references"]) == 1
+
+
 @pytest.mark.parametrize(
     ("selector", "names"),
     [
@@ -233,7 +242,8 @@ def test_selectors(selector: str, names: Any) -> None:
     def find(p: h.Pass) -> None:
         p.status["names"] = [o["metadata"]["name"] for o in p.find("v1", "ConfigMap", selector, namespace="default")]
 
-    objects = [labelled("c"), labelled("b", app="y", **{"example.com/tier": "z"}), labelled("a", app="x"), labelled("d", "other")]
+    second = labelled("b", app="y", **{"example.com/tier": "z"})
+    objects = [labelled("c"), second, labelled("a", app="x"), labelled("d", "other")]
     assert h.dry(find, WEB, references=objects).status == {"names": names}
 
 
@@ -252,6 +262,30 @@ def test_dry_calls_finalize_and_raises() -> None:
     assert str(plan) == "Web shop\n  notReady: Busy: 2026-01-02T00:00:00+00:00\n"
     with pytest.raises(ZeroDivisionError):
         h.dry(lambda p: p.requeue_after(1 / 0), WEB)
+
+
+def test_the_text_of_a_plan_follows_the_options() -> None:
+    def options(p: h.Pass) -> None:
+        p.apply(config("once", data={"a": "2"}), create_only=True)
+        p.apply(config("scaled", data={"a": "2", "b": "2"}), unmanaged=["data.a"])
+        p.apply(config("held", data={"a": "2"}), hold_back=h.Wait("Busy", "it is in use"))
+        p.set_suspended("Off", "it is switched off")
+        p.orphan_children(("v1", "Secret"))
+
+    there = config("rest")
+    there["metadata"]["namespace"] = "shared"
+    names = ("once", "scaled", "held")
+    live = [config(name, data={"a": "1"}) for name in names]
+    plan = h.dry(options, WEB, *live, there, {**config("left"), "kind": "Secret"})
+    assert str(plan) == (
+        "Web shop\n"
+        "  suspended: Off: it is switched off\n"
+        "  update ConfigMap scaled\n"
+        "      data.b: None -> '2'\n"
+        "  hold back ConfigMap held: Busy: it is in use\n"
+        "  delete ConfigMap rest in shared\n"
+        "  orphan Secret left\n"
+    )
 
 
 def test_the_object_is_not_changed() -> None:

@@ -31,7 +31,7 @@ def answer_to(request: Path) -> Any:
     return json.loads(Path(str(request).replace("request-", "answer-")).read_text())
 
 
-@pytest.mark.parametrize("request_file", REQUESTS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("request_file", REQUESTS, ids=[file.stem for file in REQUESTS])
 def test_golden(request_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "write", lambda fd, data: len(data))
     assert respond(request_file.read_bytes(), web.reconcile, web.finalize) == answer_to(request_file)

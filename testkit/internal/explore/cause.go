@@ -24,9 +24,7 @@ func (r *run) findings() []report.Violation {
 		canonical = r.names(r.changes).Text
 	}
 	for i := range all {
-		cause, part := causeOf(&all[i], canonical)
-		all[i].Cause = cause
-		all[i].Part = part
+		setCause(&all[i], canonical)
 	}
 	if r.baseline == nil {
 		return all
@@ -34,16 +32,21 @@ func (r *run) findings() []report.Violation {
 	return slices.DeleteFunc(all, func(v report.Violation) bool { return r.x.faultless[v.CauseKey()] })
 }
 
-// causeOf returns the cause of a violation and the part of it: the kinds of objects and the fields in which a state differs,
-// or else the message without what differs between runs. canonical replaces generated names.
-func causeOf(v *report.Violation, canonical func(string) string) (cause, part string) {
+// setCause sets the cause of a violation and the part of it: the kinds of objects and the fields in which a state differs,
+// or else the message without what differs between runs. It sets the objects of a state that differ, too. canonical
+// replaces generated names.
+func setCause(v *report.Violation, canonical func(string) string) {
 	if v.Oracle == oracleEndState && v.Detail != "" {
-		if kinds, fields := differingFields(v.Detail); len(kinds) > 0 {
-			return strings.Join(kinds, ", "), report.CanonicalText(canonical(strings.Join(fields, ", ")))
+		if objects, kinds, fields := differingFields(v.Detail); len(kinds) > 0 {
+			v.Cause = strings.Join(kinds, ", ")
+			v.Part = report.CanonicalText(canonical(strings.Join(fields, ", ")))
+			v.Objects = objects
+			return
 		}
 	}
 	message := furtherNamespace.ReplaceAllString(canonical(v.Message), "$$NAMESPACE-#:")
-	return report.CanonicalText(conditionStatus.ReplaceAllString(message, "#")), ""
+	v.Cause = report.CanonicalText(conditionStatus.ReplaceAllString(message, "#"))
+	v.Part = ""
 }
 
 // conditionStatus matches the status of a condition at the end of a message.
@@ -61,9 +64,7 @@ func (r *run) unlessKnown(v *report.Violation) *report.Violation {
 	}
 	canonical := r.names(r.log.Changes()).Text
 	keyOf := func(v report.Violation) string {
-		cause, part := causeOf(&v, canonical)
-		v.Cause = cause
-		v.Part = part
+		setCause(&v, canonical)
 		return v.CauseKey()
 	}
 	known := r.x.faultless[keyOf(*v)]
@@ -78,22 +79,22 @@ func (r *run) unlessKnown(v *report.Violation) *report.Violation {
 	return v
 }
 
-// differingFields returns the kinds and the fields of a difference of states (see state.Difference), sorted. There are no
-// fields if a whole object is missing or extra. A status that differs beside something else is omitted: it is the
-// consequence.
-func differingFields(diff string) (kinds, fields []string) {
-	places := map[string][]string{} // the fields by kind; a whole object has the field ""
-	kind := ""
+// differingFields returns the objects, the kinds and the fields of a difference of states (see state.Difference), sorted.
+// There are no fields if a whole object is missing or extra. A status that differs beside something else is omitted: it is
+// the consequence.
+func differingFields(diff string) (objects, kinds, fields []string) {
+	places := map[string][]string{} // the fields by object; a whole object has the field ""
+	object := ""
 	for line := range strings.Lines(diff) {
 		line = strings.TrimRight(line, "\n")
 		switch _, rest, _ := strings.Cut(line, " "); {
 		case strings.HasPrefix(line, "  "):
-			kind = kindOf(strings.TrimSpace(line))
+			object = strings.TrimSpace(line)
 		case strings.HasPrefix(rest, "  "): // a field of the object above
 			path, _, _ := strings.Cut(strings.TrimSpace(rest), ": ")
-			places[kind] = append(places[kind], path)
+			places[object] = append(places[object], path)
 		default:
-			places[kindOf(rest)] = append(places[kindOf(rest)], "")
+			places[rest] = append(places[rest], "")
 		}
 	}
 	isStatus := func(path string) bool { return path == "status" || strings.HasPrefix(path, "status.") }
@@ -102,24 +103,27 @@ func differingFields(diff string) (kinds, fields []string) {
 		onlyStatus = onlyStatus && !slices.ContainsFunc(paths, func(path string) bool { return !isStatus(path) })
 	}
 	whole := false
-	for kind, paths := range places {
+	for object, paths := range places {
 		if !onlyStatus {
 			paths = slices.DeleteFunc(paths, isStatus)
 		}
 		if len(paths) > 0 {
-			kinds = append(kinds, kind)
+			objects = append(objects, object)
+			kinds = append(kinds, kindOf(object))
 		}
 		for _, path := range paths {
 			whole = whole || path == ""
-			fields = append(fields, kind+" "+path)
+			fields = append(fields, kindOf(object)+" "+path)
 		}
 	}
-	slices.Sort(kinds)
-	slices.Sort(fields)
-	if whole {
-		return kinds, nil
+	for _, list := range []*[]string{&objects, &kinds, &fields} {
+		slices.Sort(*list)
+		*list = slices.Compact(*list)
 	}
-	return kinds, slices.Compact(fields)
+	if whole {
+		fields = nil
+	}
+	return objects, kinds, fields
 }
 
 // kindOf returns the kind in a canonical name such as "deployments.apps/web".

@@ -6,9 +6,11 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -44,8 +46,63 @@ func TestOneCauseIsOneFinding(t *testing.T) {
 	if want := fmt.Sprintf("The same cause in %d other runs: ", failed-1); strings.Count(text(t, r), want) != 1 {
 		t.Errorf("%q is not once in the text:\n%s", want, text(t, r))
 	}
+	if other := regexp.MustCompile(`In some of them it is about: configmaps/edge(-copy)?\n`); !other.MatchString(text(t, r)) {
+		t.Errorf("the other ConfigMap is not in the text:\n%s", text(t, r))
+	}
 	if name := regexp.MustCompile(`\S+-run-[0-9a-f]{8}`).FindString(text(t, r)); name != "" {
 		t.Errorf("the text has the name of a run, %s, and should have $NAMESPACE:\n%s", name, text(t, r))
+	}
+}
+
+// Missing objects of different kinds have different causes. Those of one kind have the same one, and each finding names its
+// objects.
+func TestCauseOfMissingObjects(t *testing.T) {
+	t.Parallel()
+	const status = "  proxies.mutants.homeostat.dev/edge\n-   status.ready: true\n+   status.ready: false\n"
+	violation := func(diff string) report.Violation { return explore.EndStateViolation(diff + status) }
+	service, other := violation("- services/web\n"), violation("- services/db\n")
+	claim, both := violation("- persistentvolumeclaims/web\n"), violation("- persistentvolumeclaims/web\n- services/web\n")
+	for _, v := range []report.Violation{claim, both} {
+		if v.CauseKey() == service.CauseKey() {
+			t.Errorf("missing %v and missing %v have the same cause %q", v.Objects, service.Objects, v.CauseKey())
+		}
+	}
+	if other.CauseKey() != service.CauseKey() {
+		t.Errorf("the causes of two missing Services are %q and %q", other.CauseKey(), service.CauseKey())
+	}
+	want := [][]string{{"services/web"}, {"services/db"}, {"persistentvolumeclaims/web", "services/web"}}
+	if diff := cmp.Diff(want, [][]string{service.Objects, other.Objects, both.Objects}); diff != "" {
+		t.Errorf("objects (-want +got):\n%s", diff)
+	}
+}
+
+// A finding of a plan that passes in a second run says so.
+func TestFindingByChance(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		operator *causeOperator
+		again    report.Outcome
+		want     bool
+	}{
+		"chance": {&causeOperator{dropsFirst: true}, report.Passed, true},
+		"always": {&causeOperator{dropsErrors: true}, report.Failed, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := causeOptions(test.operator, "error-500")
+			o.Steps = o.Steps[:1]
+			o.SelectPlan = func(name string) bool { return name == "error-500/create-configmaps-edge#1" }
+			o.Timeout = 3 * time.Second
+			o.Replay = func(string) string { return "the command" }
+			r := run(t, o)
+			failed := r.Failures()
+			if len(failed) != 1 || failed[0].Again != test.again {
+				t.Fatalf("want one failed run, whose second run has %s\n%s", test.again, text(t, r))
+			}
+			if is := strings.Contains(text(t, r), "A second run of this plan did not find this again"); is != test.want {
+				t.Errorf("the text mentions a second run: %v, want %v\n%s", is, test.want, text(t, r))
+			}
+		})
 	}
 }
 
@@ -98,6 +155,20 @@ func TestFindingWithoutFault(t *testing.T) {
 	}
 }
 
+// What is left without a fault may be gone after a fault that deletes everything early.
+func TestResidueThatIsGone(t *testing.T) {
+	t.Parallel()
+	o := causeOptions(&causeOperator{leaves: true}, "namespace-deleted", "deleted")
+	r := run(t, o)
+	found := r.Findings()
+	if len(found) != 2 || found[0].Oracle != "residue" || !strings.HasPrefix(found[0].Runs[len(found[0].Runs)-1], "none/") {
+		t.Errorf("findings %v, want two ConfigMaps that are left without a fault\n%s", found, text(t, r))
+	}
+	if passed := r.Count(report.Passed); passed < 2 {
+		t.Errorf("%d plans passed, want several\n%s", passed, text(t, r))
+	}
+}
+
 // applyLevel returns the action of a step.
 func applyLevel(level string) func(*testkit.K) {
 	return func(k *testkit.K) {
@@ -124,7 +195,16 @@ func causeOptions(o *causeOperator, faults ...string) explore.Options {
 // causeOperator maintains two ConfigMaps.
 type causeOperator struct {
 	dropsErrors bool // a failed write is not retried
+	dropsFirst  bool // only the first one of all runs is not
+	leaves      bool // the ConfigMaps have no owner
 	asksForPods bool // it lists a kind that its roles do not allow, and does without
+
+	hasDropped atomic.Bool
+}
+
+// drops reports whether an error is dropped.
+func (o *causeOperator) drops() bool {
+	return o.dropsErrors || o.dropsFirst && o.hasDropped.CompareAndSwap(false, true)
 }
 
 func (o *causeOperator) setup(mgr manager.Manager) error {
@@ -141,16 +221,19 @@ func (o *causeOperator) setup(mgr manager.Manager) error {
 			child := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: req.Namespace, Name: name}}
 			_, err := controllerutil.CreateOrUpdate(ctx, c, child, func() error {
 				child.Data = map[string]string{"level": proxy.Spec.Settings["level"]}
+				if o.leaves {
+					return nil
+				}
 				return controllerutil.SetControllerReference(proxy, child, mgr.GetScheme())
 			})
-			if err != nil && !o.dropsErrors {
+			if err != nil && !o.drops() {
 				return reconcile.Result{}, err
 			}
 		}
 		return reconcile.Result{}, nil
 	})
 	b := ctrl.NewControllerManagedBy(mgr).For(&v1.Proxy{})
-	if !o.dropsErrors { // or an event of one ConfigMap would repair the other
+	if !o.dropsErrors && !o.dropsFirst { // or an event of one ConfigMap would repair the other
 		b = b.Owns(&corev1.ConfigMap{})
 	}
 	return b.Complete(reconciler)

@@ -1,6 +1,7 @@
 package explore
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -239,9 +240,15 @@ func (ch checks) checkPermissions() {
 		return
 	}
 	ctx := ch.space.Context()
+	reviewed := func(err error) bool {
+		if err != nil && !errors.Is(err, errNoReview) && ctx.Err() == nil {
+			ch.abort(fmt.Errorf("checking the operator's roles: %w", err))
+		}
+		return err == nil
+	}
 	self := &authenticationv1.SelfSubjectReview{}
-	if err := who.createReview(ctx, authenticationv1.SchemeGroupVersion.WithResource("selfsubjectreviews"), self); err != nil {
-		return // the API server does not support the review, or does not allow it
+	if !reviewed(who.createReview(ctx, authenticationv1.SchemeGroupVersion.WithResource("selfsubjectreviews"), self)) {
+		return
 	}
 	if slices.Contains(self.Status.UserInfo.Groups, "system:masters") {
 		return
@@ -250,7 +257,7 @@ func (ch checks) checkPermissions() {
 		Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: ch.space.Namespace},
 	}
 	resource := authorizationv1.SchemeGroupVersion.WithResource("selfsubjectrulesreviews")
-	if err := who.createReview(ctx, resource, rules); err != nil {
+	if !reviewed(who.createReview(ctx, resource, rules)) {
 		return
 	}
 	for _, rule := range rules.Status.ResourceRules {

@@ -135,14 +135,14 @@ func (x *Explorer) FaultNotes() []string {
 // adjustSurvivors restricts the comparison of objects that may outlive the custom resources, after an early deletion.
 // Objects that existed at the deletion and stay in the baseline must still exist. Their content depends on the progress
 // of the run, so it is not compared. Objects that this run never created are not required. A deleted namespace leaves
-// none.
+// none. The same applies to what is left in the baseline although it may not: that is a finding without a fault.
 func (r *run) adjustSurvivors(want, got state.State) (state.State, state.State) {
-	if !r.isTornDown() || len(r.x.AllowResidue) == 0 {
+	if !r.isTornDown() {
 		return want, got
 	}
 	want, got = maps.Clone(want), maps.Clone(got)
 	for name := range want {
-		if !r.x.mayRemain(name) {
+		if r.baseline.Restored[name] && !r.x.mayRemain(name) {
 			continue
 		}
 		now, is := got[name]

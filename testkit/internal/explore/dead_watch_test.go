@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -48,6 +49,10 @@ func TestDeadWatch(t *testing.T) {
 			operator: watchingOperator{dies: "Proxy"}, plan: "watch-broken",
 			want: after + "recreation of proxies.mutants.homeostat.dev/edge, the cluster is not",
 		},
+		"slow": { // it is expected to repair a child, too
+			operator: watchingOperator{dies: "ConfigMap", progresses: 60}, plan: "watch-expired@create",
+			want: after + "deletion of configmaps/edge, the cluster is not",
+		},
 		"indifferent": {
 			operator: watchingOperator{ignores: []string{"ConfigMap", "Secret"}}, plan: "watch-expired",
 			notes: []string{"the deletion of configmaps/edge", "the recreation of secrets/level"},
@@ -55,10 +60,17 @@ func TestDeadWatch(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			if c.operator.progresses > 0 && testing.Short() {
+				t.Skip("it is slow")
+			}
 			o := deadWatchOptions(c.operator, c.deletes)
 			o.SelectPlan = func(plan string) bool { return strings.Contains(plan, c.plan) }
 			if c.want != "" {
 				o.Timeout /= 10 // it is found by a timeout
+			}
+			if c.operator.progresses > 0 {
+				o.Timeout = testkit.DefaultTimeout
+				o.QuietPeriod = 0 // the default, much longer than the time between two reports of progress
 			}
 			r := run(t, o)
 			tried := r.Runs[slices.IndexFunc(r.Runs, func(run report.Run) bool { return run.Fault != "none" }):]
@@ -113,6 +125,8 @@ func deadWatchOptions(operator watchingOperator, deletes bool) explore.Options {
 type watchingOperator struct {
 	dies    string   // the kind whose watch is not opened again when it has ended
 	ignores []string // the kinds whose events are ignored
+	// progresses is the number of reports of progress before a ConfigMap is created, one each 100 ms.
+	progresses int
 
 	client.WithWatch
 	namespace string
@@ -218,6 +232,9 @@ func (o watchingOperator) copyTo(ctx context.Context, p *v1.Proxy, level []byte,
 	if exists {
 		ready.Status = metav1.ConditionTrue
 		ready.Reason = "Copied"
+		if err := o.progress(ctx, p, child); err != nil {
+			return err
+		}
 		_, err := controllerutil.CreateOrUpdate(ctx, o, child, func() error {
 			child.Data = map[string]string{"level": string(level)}
 			return controllerutil.SetControllerReference(p, child, o.Scheme())
@@ -235,4 +252,27 @@ func (o watchingOperator) copyTo(ctx context.Context, p *v1.Proxy, level []byte,
 		return nil
 	}
 	return o.Status().Update(ctx, p)
+}
+
+// progress reports progress in the status if the ConfigMap does not exist.
+func (o watchingOperator) progress(ctx context.Context, p *v1.Proxy, child *corev1.ConfigMap) error {
+	err := o.Get(ctx, client.ObjectKeyFromObject(child), child)
+	if !apierrors.IsNotFound(err) {
+		return err
+	}
+	for i := range o.progresses {
+		meta.SetStatusCondition(&p.Status.Conditions, metav1.Condition{
+			Type: "Ready", Status: metav1.ConditionFalse, Reason: "Copying", Message: strings.Repeat(".", i),
+			ObservedGeneration: p.Generation,
+		})
+		if err := o.Status().Update(ctx, p); err != nil {
+			return err
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
 }

@@ -165,7 +165,8 @@ type Explorer struct {
 	generated state.GeneratedNames // set by the baseline runs
 	began     time.Time            // times near it are not compared
 	counters  *counters            // shared with sessions
-	faultless map[string]bool      // the causes of violations in the baseline runs
+	repeated  *repetitions
+	faultless map[string]bool // the causes of violations in the baseline runs
 
 	noBaseline string // why there is no baseline after the baseline runs, or ""
 
@@ -184,6 +185,7 @@ type Explorer struct {
 // New returns an explorer on the API server of cfg, which needs all permissions. The caller must close it.
 func New(ctx context.Context, cfg *rest.Config, o Options) (*Explorer, error) {
 	x := &Explorer{Options: o, persistent: &differences{}, triggers: &triggers{}, began: time.Now(), counters: &counters{}}
+	x.repeated = &repetitions{causes: map[string]bool{}}
 	if x.QuietPeriod == 0 {
 		x.QuietPeriod = defaultQuietPeriod
 	}
@@ -375,25 +377,4 @@ func (x *Explorer) runEach(ctx context.Context, plans []Plan) ([]report.Run, err
 		runs = append(runs, run)
 	}
 	return runs, nil
-}
-
-// RunPlan performs the run of one plan. A fault that could not be injected is tried a second time.
-func (x *Explorer) RunPlan(ctx context.Context, p Plan) (report.Run, error) {
-	for chance := 1; ; chance++ {
-		r, err := x.newFaultRun(ctx, p.plan)
-		if err != nil {
-			return report.Run{}, err
-		}
-		r.execute()
-		out := r.report()
-		if err := ctx.Err(); err != nil {
-			return report.Run{}, fmt.Errorf("trying %s: %w", p.Name(), err) // the run was interrupted, so its result means nothing
-		}
-		if r.infraError() != nil {
-			return out, fmt.Errorf("trying %s: %w", p.Name(), r.infraError())
-		}
-		if out.Outcome != report.Untried || chance == 2 {
-			return out, nil
-		}
-	}
 }

@@ -72,11 +72,11 @@ func TestShortCombinesFaults(t *testing.T) {
 	t.Parallel()
 	plans := []string{"error-500/create-configmaps-home#1", "conflict/update-configmaps-home#1", "watch-closed@hide"}
 	for name, test := range map[string]struct {
-		runs   int // after the baseline, with the one without a fault that learns the triggers
+		runs   int // after the baseline, with the one that learns the triggers, and a second one of the plan that fails
 		failed []string
 	}{
 		"drift/correct": {2, nil},
-		"drift/clobber": {5, []string{"conflict/update-configmaps-home#1: lost-update"}},
+		"drift/clobber": {6, []string{"conflict/update-configmaps-home#1: lost-update"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

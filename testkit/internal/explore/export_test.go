@@ -14,8 +14,16 @@ func BornGarbage(changes []history.Change) map[types.UID]bool { return bornGarba
 
 // CauseOf returns the cause of a violation with a canonical message.
 func CauseOf(oracle, message string) string {
-	cause, _ := causeOf(&report.Violation{Oracle: oracle, Message: message}, func(text string) string { return text })
-	return cause
+	v := report.Violation{Oracle: oracle, Message: message}
+	setCause(&v, func(text string) string { return text })
+	return v.Cause
+}
+
+// EndStateViolation returns the violation for a difference of states, with its cause.
+func EndStateViolation(diff string) report.Violation {
+	v := report.Violation{Oracle: oracleEndState, Message: "it differs", Detail: diff}
+	setCause(&v, func(text string) string { return text })
+	return v
 }
 
 // Retry returns the time after which a failed write was repeated, or 0 if it is unknown.

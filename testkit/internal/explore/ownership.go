@@ -56,6 +56,9 @@ func (v *view) isOwn(c intercept.Call) bool {
 func (r *run) removeFurther() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.space.Context()), r.x.Timeout)
 	defer cancel()
+	if webhooks := r.space.Webhooks(); webhooks != nil {
+		webhooks.Open()
+	}
 	for _, c := range r.log.CurrentObjects() {
 		if o := c.Object; o.GetNamespace() == "" && r.log.Has(o.GetName()) && o.GetName() != r.space.Namespace {
 			_ = scenario.Remove(ctx, r.space.Client, o)

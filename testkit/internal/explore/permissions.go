@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -21,6 +22,9 @@ type identity struct {
 	server url.URL
 	header http.Header
 }
+
+// errNoReview reports that the API server does not support a review, or does not allow it.
+var errNoReview = errors.New("the API server refuses it")
 
 type roundTrip func(*http.Request) (*http.Response, error)
 
@@ -46,7 +50,7 @@ func (i *identity) createReview(ctx context.Context, resource schema.GroupVersio
 	}
 	defer resp.Body.Close() //nolint:errcheck // the body was read
 	if resp.StatusCode >= http.StatusMultipleChoices {
-		return fmt.Errorf("asking for a review: %s", resp.Status)
+		return fmt.Errorf("asking for a review: %w: %s", errNoReview, resp.Status)
 	}
 	if err := json.NewDecoder(resp.Body).Decode(review); err != nil {
 		return fmt.Errorf("reading a review: %w", err)

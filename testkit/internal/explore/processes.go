@@ -36,6 +36,7 @@ type processes struct {
 	startFailed      bool // ends the scenario
 	deletedWhileDown bool // the operator was killed, and is restarted only after the custom resources were deleted
 	identity         *identity
+	identified       int // the number of the process with this identity
 }
 
 // toleratedExits is the number of exits that an operator may have in a run with a fault. A real cluster restarts it, too.
@@ -51,7 +52,7 @@ func (ps *processes) start() bool {
 	p, err := ps.subject.Start(ps.space, Start{
 		Number: number, LeaderElection: ps.plan.HasLeaderElection(),
 		Transport: func(next http.RoundTripper) http.RoundTripper {
-			return ps.captureIdentity(next, ps.operator.Transport(number, next))
+			return ps.captureIdentity(number, next, ps.operator.Transport(number, next))
 		},
 	})
 	if err != nil {
@@ -232,11 +233,12 @@ func (ps *processes) isDeletedWhileDown() bool {
 	return ps.deletedWhileDown && !ps.out.isTornDown()
 }
 
-// captureIdentity stores the identity of the first request.
-func (ps *processes) captureIdentity(next, observed http.RoundTripper) http.RoundTripper {
+// captureIdentity stores the identity of the first request of the newest process: the connections of a program end with it.
+func (ps *processes) captureIdentity(number int, next, observed http.RoundTripper) http.RoundTripper {
 	return roundTrip(func(req *http.Request) (*http.Response, error) {
 		ps.mu.Lock()
-		if ps.identity == nil {
+		if ps.identified < number {
+			ps.identified = number
 			header := http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json"}}
 			for name, values := range req.Header {
 				if name == "Authorization" || strings.HasPrefix(name, "Impersonate-") {

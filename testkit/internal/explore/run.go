@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -39,7 +38,7 @@ type run struct {
 	longestStep time.Duration // the longest time until the last change after a step of a baseline run
 
 	checkpoints       []state.State
-	survivors         state.State                // objects that may outlive the custom resources
+	survivors         state.State                // before the deletion of the custom resources
 	children          [][]baseline.Child         // at each checkpoint
 	inputs            []inputs                   // at each checkpoint
 	stepFieldsAt      []map[string][]state.Field // at each checkpoint
@@ -387,8 +386,7 @@ func (r *run) awaitGone(objects []history.Change) {
 	}
 }
 
-// recordSurvivors stores the state of the objects that may outlive the custom resources.
+// recordSurvivors stores the state before the deletion of the custom resources, some objects of which outlive them.
 func (r *run) recordSurvivors() {
 	r.survivors = r.state()
-	maps.DeleteFunc(r.survivors, func(name string, _ any) bool { return !r.x.mayRemain(name) })
 }

@@ -20,8 +20,12 @@ import (
 // it reacts to without a fault. Only these are made after one: what an operator does not repair at all is not held against
 // its watches.
 
-// reactionTime is the time within which the operator must react to be expected to do so after a fault.
-const reactionTime = 5 * time.Second
+const (
+	// reactionTime is the time within which the operator must react to be expected to do so after a fault. A slow one has
+	// as much time as it takes after a step of the scenario, and stepsPerReaction times as much on a busy machine.
+	reactionTime     = 5 * time.Second
+	stepsPerReaction = 2
+)
 
 // maxTriggerRetries is the number of further runs without a fault if one fails.
 const maxTriggerRetries = 2
@@ -164,7 +168,7 @@ func (r *run) triggerOne(t fault.Trigger) bool {
 	r.reactsTo = t.Text
 	defer func() { r.reactsTo = "" }()
 	if r.learnsTriggers {
-		r.idle.Timeout = min(r.x.Timeout, reactionTime)
+		r.idle.Timeout = min(r.x.Timeout, max(reactionTime, stepsPerReaction*r.x.longestStep))
 		defer func() { r.idle.Timeout = r.x.Timeout }()
 	}
 	first := len(r.log.Changes())

@@ -38,6 +38,9 @@ func TestMain(m *testing.M) {
 		rules = loose
 	case "loose":
 		rules = loose
+	case "rights", "missing rights":
+		rules = loose
+		env.Rights = map[string]string{"rights": "testdata/rights.go", "missing rights": "package_test.go"}[os.Getenv(inner)]
 	case "excused":
 		rules = strings.Replace(loose, "configmaps, secrets", "configmaps", 1)
 		env.AllowedUnusedRules = map[string]string{"get *.apps": "to show that it can be said"}
@@ -96,7 +99,12 @@ func TestPackageUnusedRules(t *testing.T) {
 		},
 		"LooseButOnlySomeTests": {"the others may need them", "loose", []string{"-test.run=TestMarker"}, 0, nil},
 		"LooseButShort":         {"tests may be left out", "loose", []string{"-test.short"}, 0, nil},
-		"Excused":               {"there is a reason", "excused", nil, 0, nil},
+		"Rights":                {"the loose ones are those of another operator", "rights", nil, 0, nil},
+		"MissingRights": {
+			"it would check nothing", "missing rights", nil, 1,
+			[]string{"Env.Rights: package_test.go has no marker +kubebuilder:rbac"},
+		},
+		"Excused": {"there is a reason", "excused", nil, 0, nil},
 		"SuperfluousExcuse": {
 			"it would outlive its reason", "superfluous excuse", nil, 1,
 			[]string{`Env.AllowedUnusedRules excuses "get oranges", which Env.RBAC does not grant: remove it.`},

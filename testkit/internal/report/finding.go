@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"regexp"
+	"slices"
 )
 
 // Finding is one cause of failures, with the runs in which it was found.
@@ -12,6 +13,8 @@ type Finding struct {
 	Message string `json:"message"`
 	// Runs lists the names of the runs, in the order of the report.
 	Runs []string `json:"runs"`
+	// Objects has the objects of all violations, in the order in which they were found.
+	Objects []string `json:"objects,omitempty"`
 }
 
 // Findings returns the violations of all runs, grouped by their cause, in the order in which they were found.
@@ -39,8 +42,14 @@ func newCauses(r *Report) *causes {
 				c.index[c.key(v)] = i
 				c.findings = append(c.findings, Finding{Oracle: v.Oracle, Message: v.Message})
 			}
-			if f := &c.findings[i]; len(f.Runs) == 0 || f.Runs[len(f.Runs)-1] != run.Name {
+			f := &c.findings[i]
+			if len(f.Runs) == 0 || f.Runs[len(f.Runs)-1] != run.Name {
 				f.Runs = append(f.Runs, run.Name)
+			}
+			for _, object := range v.Objects {
+				if !slices.Contains(f.Objects, object) {
+					f.Objects = append(f.Objects, object)
+				}
 			}
 		}
 	}

@@ -79,6 +79,28 @@ func TestPartsOfACause(t *testing.T) {
 	}
 }
 
+// A failed run says whether a second run of its plan failed as well, where a reader looks for the replay.
+func TestSecondRun(t *testing.T) {
+	t.Parallel()
+	const title = "To run this alone"
+	for again, want := range map[report.Outcome]string{
+		"": "", report.Failed: "",
+		report.Passed:  "A second run of this plan did not find this again",
+		report.Untried: "A second run of this plan could not inject the fault",
+	} {
+		r := elevenOfOneCause()
+		r.Runs = r.Runs[:1]
+		r.Runs[0].Again = again
+		r.Runs[0].Replay = "the command"
+		for name, got := range map[string]string{"text": text(t, r), "HTML": string(page(t, r))} {
+			mentions := strings.Contains(got, "A second run")
+			if !strings.Contains(got, title) || mentions != (want != "") || !strings.Contains(got, want) {
+				t.Errorf("second run %q: the %s does not have %q:\n%s", again, name, want, got)
+			}
+		}
+	}
+}
+
 // Each writer shows the details of a cause once, and the names of all its runs.
 func TestOneCauseIsWrittenOnce(t *testing.T) {
 	t.Parallel()

@@ -75,10 +75,12 @@ func (r Run) printable() Run {
 	r.UntriedReason = line(r.UntriedReason)
 	r.Replay = line(r.Replay)
 	r.Outcome = Outcome(line(string(r.Outcome)))
+	r.Again = Outcome(line(string(r.Again)))
 	r.Violations = slices.Clone(r.Violations)
 	for i, v := range r.Violations {
 		r.Violations[i] = Violation{
 			Oracle: line(v.Oracle), Message: line(v.Message), Detail: trimmed(v.Detail), Cause: line(v.Cause), Part: line(v.Part),
+			Objects: lines(v.Objects),
 		}
 	}
 	r.Timeline = slices.Clone(r.Timeline)

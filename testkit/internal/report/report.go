@@ -64,6 +64,22 @@ type Run struct {
 	Timeline []Entry `json:"timeline,omitempty"`
 	// Replay is the command that runs this plan alone.
 	Replay string `json:"replay,omitempty"`
+	// Again is the outcome of a second run of this plan, which shows whether Replay fails as well. It is failed only if the
+	// second run had a violation with a cause of this one. It is empty if there was no second run, for example because
+	// another run has the same cause.
+	Again Outcome `json:"again,omitempty"`
+}
+
+// AgainNote returns what a reader has to know before a replay, or "".
+func (r Run) AgainNote() string {
+	switch r.Again {
+	case Passed:
+		return "A second run of this plan did not find this again: it depends on timing. A replay may have to be repeated."
+	case Untried:
+		return "A second run of this plan could not inject the fault. A replay may have to be repeated."
+	case Failed:
+	}
+	return ""
 }
 
 // Violation is one violation of a rule.
@@ -79,6 +95,9 @@ type Violation struct {
 	// Part distinguishes violations with the same cause, such as those of several fields of an object. If a violation with the
 	// cause has no part, because the whole object is missing, all violations with the cause are one finding.
 	Part string `json:"part,omitempty"`
+	// Objects has the canonical names of the objects whose state differs, sorted. Violations with the same cause may have
+	// different ones. It is empty for other violations.
+	Objects []string `json:"objects,omitempty"`
 }
 
 // Lane is the source of an entry.

@@ -109,6 +109,9 @@ func (t *text) writeRun(run Run, indent string) {
 	if len(run.Timeline) > 0 {
 		t.writeTimeline(run.Timeline, indent)
 	}
+	if note := run.AgainNote(); note != "" {
+		t.printf("\n%s%s\n", indent, note)
+	}
 	if run.Replay != "" {
 		t.printf("\n%sTo run this alone:\n%s    %s\n", indent, indent, run.Replay)
 	}
@@ -119,11 +122,16 @@ func (t *text) writeOtherRuns(v Violation, run, indent string) {
 	if t.causes == nil {
 		return
 	}
-	switch all := t.causes.of(v).Runs; {
+	finding := t.causes.of(v)
+	switch all := finding.Runs; {
 	case all[0] != run:
 		t.printf("%sThe cause is that of %s.\n", indent, all[0])
 	case len(all) > 1:
 		t.printf("%sThe same cause in %s: %s\n", indent, count(len(all)-1, "other run", "other runs"), names(all[1:]))
+		others := slices.DeleteFunc(slices.Clone(finding.Objects), func(o string) bool { return slices.Contains(v.Objects, o) })
+		if len(others) > 0 {
+			t.printf("%sIn some of them it is about: %s\n", indent, names(others))
+		}
 	}
 }
 

@@ -25,6 +25,21 @@ type Gate struct {
 	of       Admission
 	name     string
 	obstruct func() (refuse bool)
+	isOpen   bool
+}
+
+// Open lets all further requests pass without a call of a webhook, for the deletions at the end of a run.
+func (g *Gate) Open() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.isOpen = true
+}
+
+// IsOpen reports whether all requests pass.
+func (g *Gate) IsOpen() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.isOpen
 }
 
 // Seen returns whether each kind of request has been admitted by a webhook.
@@ -80,7 +95,7 @@ func (g *Gate) take(a Admission, name string) func() bool {
 		g.seen = map[Admission]bool{}
 	}
 	g.seen[a] = true
-	if g.obstruct == nil || g.of != a || g.name != name {
+	if g.isOpen || g.obstruct == nil || g.of != a || g.name != name {
 		return nil
 	}
 	by := g.obstruct

@@ -107,14 +107,19 @@ func probe(to Local) map[string]any {
 	}
 }
 
-// LocalizeConversion returns a copy of a CustomResourceDefinition whose conversion webhook, if it has one, is at url.
+// LocalizeConversion returns a copy of a CustomResourceDefinition whose conversion webhook is at url. A definition with one
+// version needs none. controller-gen writes no conversion, so that one with several versions may lack it.
 func LocalizeConversion(crd *unstructured.Unstructured, url string, ca []byte) (*unstructured.Unstructured, error) {
-	strategy, _, err := unstructured.NestedString(crd.Object, "spec", "conversion", "strategy")
-	if err != nil || strategy != "Webhook" {
+	versions, _, err := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	if err != nil || len(versions) < 2 {
 		return crd, err
 	}
 	local := crd.DeepCopy()
 	return local, unstructured.SetNestedMap(local.Object, map[string]any{
-		"url": url, "caBundle": base64.StdEncoding.EncodeToString(ca),
-	}, "spec", "conversion", "webhook", "clientConfig")
+		"strategy": "Webhook",
+		"webhook": map[string]any{
+			"conversionReviewVersions": []any{"v1"},
+			"clientConfig":             map[string]any{"url": url, "caBundle": base64.StdEncoding.EncodeToString(ca)},
+		},
+	}, "spec", "conversion")
 }

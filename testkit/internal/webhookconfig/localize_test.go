@@ -92,21 +92,25 @@ func TestUnusableConfigurations(t *testing.T) {
 
 func TestLocalizeConversion(t *testing.T) {
 	t.Parallel()
-	crd := parse(t, `
-kind: CustomResourceDefinition
-spec: {conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1], clientConfig: {service: {name: a}}}}}
-`)
-	got, err := webhookconfig.LocalizeConversion(crd, "https://127.0.0.1:1/convert", []byte("ca"))
-	if err != nil {
-		t.Fatal(err)
+	want := map[string]any{"strategy": "Webhook", "webhook": map[string]any{
+		"conversionReviewVersions": []any{"v1"},
+		"clientConfig":             map[string]any{"url": "https://127.0.0.1:1/convert", "caBundle": "Y2E="},
+	}}
+	for _, conversion := range []string{
+		"", "conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1], clientConfig: {service: {name: a}}}}, ",
+	} {
+		crd := parse(t, "{kind: CustomResourceDefinition, spec: {"+conversion+"versions: [{name: v1}, {name: v1beta1}]}}")
+		got, err := webhookconfig.LocalizeConversion(crd, "https://127.0.0.1:1/convert", []byte("ca"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		config, _, _ := unstructured.NestedMap(got.Object, "spec", "conversion")
+		if diff := cmp.Diff(want, config); diff != "" {
+			t.Errorf("(-want +got)\n%s", diff)
+		}
 	}
-	config, _, _ := unstructured.NestedMap(got.Object, "spec", "conversion", "webhook", "clientConfig")
-	want := map[string]any{"url": "https://127.0.0.1:1/convert", "caBundle": "Y2E="}
-	if diff := cmp.Diff(want, config); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
-	none := parse(t, "{kind: CustomResourceDefinition, spec: {conversion: {strategy: None}}}")
-	if got, err = webhookconfig.LocalizeConversion(none, "", nil); err != nil || got != none {
-		t.Errorf("without a conversion webhook: %v, %v", got, err)
+	one := parse(t, "{kind: CustomResourceDefinition, spec: {versions: [{name: v1}]}}")
+	if got, err := webhookconfig.LocalizeConversion(one, "", nil); err != nil || got != one {
+		t.Errorf("with one version: %v, %v", got, err)
 	}
 }

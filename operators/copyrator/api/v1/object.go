@@ -11,6 +11,7 @@ import (
 // Its fields are at the top, as those of the first Copyrator were.
 //
 // +kubebuilder:object:root=true
+// +kubebuilder:storageversion
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=copyrators,singular=copyrator,shortName=copyr
 // +kubebuilder:printcolumn:name=Type,type=string,JSONPath=`.ruleType`,description="What is copied."

@@ -10,7 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	v1 "github.com/homeostat-dev/homeostat/operators/copyrator/api/v1"
+	v2 "github.com/homeostat-dev/homeostat/operators/copyrator/api/v2"
 	"github.com/homeostat-dev/homeostat/operators/copyrator/internal/policy"
 )
 
@@ -20,12 +20,13 @@ func rivals(tb testing.TB) (policy.RuleSources, []policy.RuleSources) {
 	tb.Helper()
 	settings := &policy.Settings{Namespace: "tenant", ManagedBy: "copyrator"}
 	made := func(i int) policy.RuleSources {
-		r, err := policy.Parse(rule(func(r *v1.CopyratorRule) {
+		r, err := policy.Parse(rule(func(r *v2.CopyratorRule) {
 			r.CreationTimestamp = metav1.Unix(int64(i), 0)
+			targets := &r.Spec.Targets
 			for j := range 64 {
 				slow := fmt.Sprintf("*%s*%d-%d", strings.Join(strings.Split("abcdefgh", ""), "*"), i, j)
-				r.TargetNamespaces = append(r.TargetNamespaces, slow)
-				r.ExcludeNamespaces = append(r.ExcludeNamespaces, slow+"?")
+				targets.Namespaces = append(targets.Namespaces, slow)
+				targets.ExcludeNamespaces = append(targets.ExcludeNamespaces, slow+"?")
 			}
 		}), settings)
 		if err != nil {
@@ -37,7 +38,7 @@ func rivals(tb testing.TB) (policy.RuleSources, []policy.RuleSources) {
 	for i := range 20 {
 		peers = append(peers, made(i))
 	}
-	ours, err := policy.Parse(rule(func(r *v1.CopyratorRule) { r.CreationTimestamp = metav1.Unix(1000, 0) }), settings)
+	ours, err := policy.Parse(rule(func(r *v2.CopyratorRule) { r.CreationTimestamp = metav1.Unix(1000, 0) }), settings)
 	if err != nil {
 		tb.Fatal(err)
 	}

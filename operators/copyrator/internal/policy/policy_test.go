@@ -11,20 +11,22 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
-	v1 "github.com/homeostat-dev/homeostat/operators/copyrator/api/v1"
+	v2 "github.com/homeostat-dev/homeostat/operators/copyrator/api/v2"
 	"github.com/homeostat-dev/homeostat/operators/copyrator/internal/policy"
 )
 
-func rule(change func(*v1.CopyratorRule)) *v1.CopyratorRule {
-	r := &v1.CopyratorRule{
+func rule(change func(*v2.CopyratorRule)) *v2.CopyratorRule {
+	r := &v2.CopyratorRule{
 		ObjectMeta: metav1.ObjectMeta{Name: "r", Namespace: "tenant"},
-		Rule:       v1.Rule{RuleType: "configmap", Selector: v1.Selector{Labels: map[string]string{"a": "b"}}},
+		Spec: v2.Spec{Source: v2.Source{
+			Kind: v2.KindConfigMap, Selector: metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}},
+		}},
 	}
 	change(r)
 	return r
 }
 
-func read(t *testing.T, settings policy.Settings, change func(*v1.CopyratorRule)) *policy.Rule {
+func read(t *testing.T, settings policy.Settings, change func(*v2.CopyratorRule)) *policy.Rule {
 	t.Helper()
 	settings.ManagedBy = "copyrator"
 	r, err := policy.Parse(rule(change), &settings)
@@ -62,7 +64,7 @@ func TestReaches(t *testing.T) {
 	terminating.DeletionTimestamp = &metav1.Time{Time: time.Unix(0, 0)}
 	for name, tc := range map[string]struct {
 		settings  policy.Settings
-		change    func(*v1.CopyratorRule)
+		change    func(*v2.CopyratorRule)
 		namespace *metav1.PartialObjectMetadata
 		want      bool
 		reason    string
@@ -93,9 +95,9 @@ func TestReaches(t *testing.T) {
 		"not named": {settings: trusted, change: targeting("team-?"), namespace: namespace("team-ab")},
 		"exclusion wins": {
 			settings: trusted,
-			change: func(r *v1.CopyratorRule) {
-				r.TargetNamespaces = []string{"*"}
-				r.ExcludeNamespaces = []string{"t*"}
+			change: func(r *v2.CopyratorRule) {
+				r.Spec.Targets.Namespaces = []string{"*"}
+				r.Spec.Targets.ExcludeNamespaces = []string{"t*"}
 			},
 			namespace: namespace("team"),
 		},
@@ -120,7 +122,7 @@ func TestReaches(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if tc.change == nil {
-				tc.change = func(*v1.CopyratorRule) {}
+				tc.change = func(*v2.CopyratorRule) {}
 			}
 			if got := read(t, tc.settings, tc.change).Reaches(tc.namespace); got != tc.want {
 				t.Errorf("got %v, want %v: %s", got, tc.want, tc.reason)
@@ -129,13 +131,13 @@ func TestReaches(t *testing.T) {
 	}
 }
 
-func targeting(names ...string) func(*v1.CopyratorRule) {
-	return func(r *v1.CopyratorRule) { r.TargetNamespaces = names }
+func targeting(names ...string) func(*v2.CopyratorRule) {
+	return func(r *v2.CopyratorRule) { r.Spec.Targets.Namespaces = names }
 }
 
-func selecting(name string) func(*v1.CopyratorRule) {
-	return func(r *v1.CopyratorRule) {
-		r.TargetNamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"name": name}}
+func selecting(name string) func(*v2.CopyratorRule) {
+	return func(r *v2.CopyratorRule) {
+		r.Spec.Targets.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"name": name}}
 	}
 }
 
@@ -152,7 +154,7 @@ func TestMayRead(t *testing.T) {
 		"another that allows others":  {"operators", "other", "tenants, a", false},
 		"any, as one of the operator": {"tenant", "other", "", true},
 	} {
-		r := read(t, policy.Settings{Namespace: tc.operators}, func(*v1.CopyratorRule) {})
+		r := read(t, policy.Settings{Namespace: tc.operators}, func(*v2.CopyratorRule) {})
 		if got := r.MayRead(tc.source, map[string]string{"copyrator.flant.com/allow-from": tc.allows}); got != tc.want {
 			t.Errorf("%s: got %v, want %v", name, got, tc.want)
 		}
@@ -162,10 +164,12 @@ func TestMayRead(t *testing.T) {
 // A copy is never a source, with any selector.
 func TestSelectorExcludesCopies(t *testing.T) {
 	t.Parallel()
-	for _, s := range []v1.Selector{
-		{Labels: map[string]string{"a": "b"}}, {Text: "a"}, {Text: "app.kubernetes.io/managed-by=copyrator"},
+	for _, s := range []metav1.LabelSelector{
+		{MatchLabels: map[string]string{"a": "b"}},
+		{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: metav1.LabelSelectorOpExists}}},
+		{MatchLabels: map[string]string{"app.kubernetes.io/managed-by": "copyrator"}},
 	} {
-		r := read(t, policy.Settings{}, func(r *v1.CopyratorRule) { r.Selector = s })
+		r := read(t, policy.Settings{}, func(r *v2.CopyratorRule) { r.Spec.Source.Selector = s })
 		if r.Selector.Matches(labels.Set{"a": "b", "app.kubernetes.io/managed-by": "copyrator"}) {
 			t.Errorf("%v selects a copy", s)
 		}
@@ -182,10 +186,10 @@ func TestPlace(t *testing.T) {
 	t.Parallel()
 	namespaces := []*metav1.PartialObjectMetadata{namespace("a"), namespace("b"), namespace("c")}
 	trusted := policy.Settings{Namespace: "tenant"}
-	later := func(r *v1.CopyratorRule) { r.CreationTimestamp = metav1.Unix(9, 0) }
-	earlier := policy.RuleSources{Rule: read(t, trusted, func(r *v1.CopyratorRule) {
+	later := func(r *v2.CopyratorRule) { r.CreationTimestamp = metav1.Unix(9, 0) }
+	earlier := policy.RuleSources{Rule: read(t, trusted, func(r *v2.CopyratorRule) {
 		r.Name = "first"
-		r.TargetNamespaces = []string{"c"}
+		r.Spec.Targets.Namespaces = []string{"c"}
 	})}
 	for name, tc := range map[string]struct {
 		sources, earlier, refusals []*metav1.PartialObjectMetadata
@@ -267,7 +271,7 @@ func refusing(in string, annotations ...string) *metav1.PartialObjectMetadata {
 func TestRulePrecedence(t *testing.T) {
 	t.Parallel()
 	made := func(namespace string, at int64) *policy.Rule {
-		return read(t, policy.Settings{Namespace: "operators"}, func(r *v1.CopyratorRule) {
+		return read(t, policy.Settings{Namespace: "operators"}, func(r *v2.CopyratorRule) {
 			r.Namespace = namespace
 			r.CreationTimestamp = metav1.Unix(at, 0)
 		})
@@ -302,7 +306,7 @@ func TestRulePrecedence(t *testing.T) {
 
 func TestIsCopyByAnyMark(t *testing.T) {
 	t.Parallel()
-	rules := read(t, policy.Settings{}, func(*v1.CopyratorRule) {})
+	rules := read(t, policy.Settings{}, func(*v2.CopyratorRule) {})
 	for name, change := range map[string]func(*metav1.PartialObjectMetadata){
 		"label":      func(o *metav1.PartialObjectMetadata) { o.Labels["homeostat.dev/owner-uid"] = "1" },
 		"annotation": func(o *metav1.PartialObjectMetadata) { o.Annotations = map[string]string{"homeostat.dev/owner": "a/b"} },

@@ -13,7 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	v1 "github.com/homeostat-dev/homeostat/operators/copyrator/api/v1"
+	v2 "github.com/homeostat-dev/homeostat/operators/copyrator/api/v2"
+	"github.com/homeostat-dev/homeostat/operators/copyrator/internal/versions"
 )
 
 // Settings are the operator's options that affect the meaning of rules.
@@ -42,6 +43,8 @@ type Rule struct {
 	Name, Namespace string
 	// Kind is ConfigMap or Secret.
 	Kind string
+	// Spec is the specification. It is read-only.
+	Spec *v2.Spec
 	// Sources are the namespaces to read, without duplicates, in the order of the rule.
 	Sources []string
 	// Selector selects the sources in them, and excludes copies.
@@ -63,35 +66,36 @@ type Rule struct {
 }
 
 // Parse parses a rule. The error is for the author of the rule and has one sentence for each mistake.
-func Parse(o *v1.CopyratorRule, settings *Settings) (*Rule, error) {
-	r := &Rule{Name: o.Name, Namespace: o.Namespace, Kind: "ConfigMap", object: o, settings: settings, add: o.CopyLabels.Add}
-	if strings.EqualFold(string(o.RuleType), "secret") {
-		r.Kind = "Secret"
+func Parse(o *v2.CopyratorRule, settings *Settings) (*Rule, error) {
+	spec := &o.Spec
+	r := &Rule{
+		Name: o.Name, Namespace: o.Namespace, Kind: string(spec.Source.Kind), Spec: spec, Sources: sources(o),
+		object: o, settings: settings, add: spec.Labels.Add,
 	}
 	var errs []error
 	try := func(err error) { errs = append(errs, err) }
+	try(versions.ParseNamespaces(r.Sources))
 	var err error
-	r.Sources, err = sources(o)
+	r.Selector, err = sourceSelector(&spec.Source.Selector, settings.ManagedBy)
 	try(err)
-	r.Selector, err = sourceSelector(o.Selector, settings.ManagedBy)
-	try(err)
-	if s := o.TargetNamespaceSelector; s != nil {
-		if max(len(s.MatchLabels), len(s.MatchExpressions)) > maxSelectorLabels {
-			try(fmt.Errorf("targetNamespaceSelector has more than %d labels or expressions: use fewer", maxSelectorLabels))
+	if s := spec.Targets.NamespaceSelector; s != nil {
+		const field = "spec.targets.namespaceSelector or, in v1, targetNamespaceSelector"
+		if max(len(s.MatchLabels), len(s.MatchExpressions)) > maxTargetLabels {
+			try(fmt.Errorf("%s has more than %d labels or expressions: use fewer", field, maxTargetLabels))
 		}
 		if r.selector, err = metav1.LabelSelectorAsSelector(s); err != nil {
-			try(fmt.Errorf("targetNamespaceSelector: %w", err))
+			try(fmt.Errorf("%s: %w", field, err))
 		}
 	}
 	for _, list := range []struct {
 		texts []string
 		into  *Patterns
 	}{
-		{o.TargetNamespaces, &r.targets},
-		{o.ExcludeNamespaces, &r.exclude},
-		{o.DataKeys.Include, &r.include},
-		{o.DataKeys.Exclude, &r.omit},
-		{o.CopyLabels.Strip, &r.strip},
+		{spec.Targets.Namespaces, &r.targets},
+		{spec.Targets.ExcludeNamespaces, &r.exclude},
+		{spec.DataKeys.Include, &r.include},
+		{spec.DataKeys.Exclude, &r.omit},
+		{spec.Labels.Strip, &r.strip},
 	} {
 		*list.into, err = ParsePatterns(list.texts)
 		try(err)
@@ -100,46 +104,21 @@ func Parse(o *v1.CopyratorRule, settings *Settings) (*Rule, error) {
 	return r, errors.Join(errs...)
 }
 
-func sources(o *v1.CopyratorRule) ([]string, error) {
-	if o.SourceNamespace.Malformed != nil {
-		return nil, fmt.Errorf("namespace is %s: write the name of a namespace, or a list of names", o.SourceNamespace.Malformed)
+// maxTargetLabels limits a field without a limit in the schema.
+const maxTargetLabels = 32
+
+// sources returns the source namespaces of a rule.
+func sources(o *v2.CopyratorRule) []string {
+	if len(o.Spec.Source.Namespaces) == 0 {
+		return []string{o.Namespace}
 	}
-	if len(o.SourceNamespace.List) > maxSourceNamespaces { // the schema limits the other list
-		return nil, fmt.Errorf("namespace has more than %d names: name fewer", maxSourceNamespaces)
-	}
-	var names []string
-	for _, name := range slices.Concat(o.SourceNamespace.List, o.Namespaces) {
-		if msgs := validation.IsDNS1123Label(name); len(msgs) > 0 {
-			return nil, fmt.Errorf("namespace %q cannot exist: correct its name", name)
-		}
-		if !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	if len(names) == 0 {
-		names = []string{o.Namespace}
-	}
-	return names, nil
+	return o.Spec.Source.Namespaces
 }
 
-func sourceSelector(s v1.Selector, managedBy string) (labels.Selector, error) {
-	var selector labels.Selector
-	var err error
-	switch {
-	case len(s.Malformed) > maxSelector || len(s.Text) > maxSelector || len(s.Labels) > maxSelectorLabels:
-		return nil, fmt.Errorf("selector is longer than %d characters or %d labels: shorten it", maxSelector, maxSelectorLabels)
-	case s.Malformed != nil:
-		return nil, fmt.Errorf("selector is %s: write a map of labels, or a text such as copyrator=true", s.Malformed)
-	case s.Labels != nil:
-		selector, err = labels.ValidatedSelectorFromSet(s.Labels)
-	default:
-		selector, err = labels.Parse(s.Text)
-	}
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("selector: %w", err)
-	case selector.Empty():
-		return nil, errors.New("selector is empty and would copy everything: name at least one label")
+func sourceSelector(s *metav1.LabelSelector, managedBy string) (labels.Selector, error) {
+	selector, err := versions.ParseSelector(s)
+	if err != nil {
+		return nil, err
 	}
 	notACopy, err := labels.NewRequirement(ManagedByLabel, selection.NotEquals, []string{managedBy})
 	if err != nil {
@@ -147,13 +126,6 @@ func sourceSelector(s v1.Selector, managedBy string) (labels.Selector, error) {
 	}
 	return selector.Add(*notACopy), nil
 }
-
-// The limits of fields without a schema.
-const (
-	maxSelector         = 4096
-	maxSelectorLabels   = 32
-	maxSourceNamespaces = 64
-)
 
 // checkLabels returns an error if a label of the copies is invalid, because the API server would reject every copy, or if it
 // is not permitted: other controllers act on labels, with the permissions of the copy's namespace.

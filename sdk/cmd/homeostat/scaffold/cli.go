@@ -17,6 +17,8 @@ const (
 )
 
 const usage = `Usage: homeostat new NAME --group GROUP --kind KIND [flags]
+       homeostat add kind NAME [flags]
+       homeostat add version VERSION [flags]
        homeostat add webhook [flags]
 
 new writes the module of an operator that builds, passes its tests and is yours to change: in a checkout of Homeostat to
@@ -29,12 +31,29 @@ operators/NAME, anywhere else to ./NAME. Nothing that exists is overwritten.
   --scope SCOPE     Namespaced (default), or Cluster: its objects are in no namespace, and each gets one for its children
   --dir DIR         where to write the module
   --module PATH     the path of the module (default GROUP/NAME)
+  --language LANG   go (default), or python: a function for homeostat-engine with its manifests and tests, outside of a checkout
   --homeostat DIR   the checkout of Homeostat to build with (default: the one that this program was built in); it is named
                     in files that are not committed
 
-add webhook writes the webhooks of a kind into the project that contains the current folder: functions and tests in
-internal/webhooks, manifests in config/webhook, and the lines of cmd/main.go and config that use them. Files that exist get
-these lines alone. If it does not find their place, it writes nothing and prints them.
+add changes the project that contains the current folder. Commit the project first. Files that exist get single lines. If it
+does not find their place, it writes nothing and prints them. add kind, add version, and add webhook for a second kind run
+controller-gen.
+
+add kind writes another kind for the program: its API, its operator with tests in internal, its manifests and its sample.
+
+  NAME              the kind, for example Coupon
+  --group GROUP     its API group (default: that of the first kind)
+  --version VERSION its version (default: that of the first kind)
+  --scope SCOPE     Namespaced (default) or Cluster
+
+add version writes another version of a kind, which is served and not stored: a copy of its Go types, the conversion with
+tests in internal/versions, the webhook for the conversion, and a sample.
+
+  VERSION           the version, for example v1beta1
+  --kind KIND       the kind (default: the only one)
+
+add webhook writes the webhooks of a kind: functions and tests in internal/webhooks, manifests in config/webhook, and the
+lines of cmd/main.go and config that use them.
 
   --kind KIND       the kind (default: the only one)
   --validating      write a validating webhook (default: both)
@@ -84,14 +103,32 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	}
 }
 
+// add executes the command add.
+func add(ctx context.Context, args []string, stdout io.Writer) error {
+	parts := map[string]func(context.Context, []string, io.Writer) error{
+		"kind": addKind, "version": addVersion, "webhook": addWebhook,
+	}
+	const known = "`homeostat add` adds a kind, a version or a webhook"
+	if len(args) == 0 {
+		return usageErrorf("what is to be added? %s", known)
+	}
+	switch part := args[0]; {
+	case part == "help" || part == "-h" || part == "-help" || part == "--help":
+		return flag.ErrHelp
+	case parts[part] != nil:
+		return parts[part](ctx, args[1:], stdout)
+	default:
+		return usageErrorf("%q cannot be added: %s", part, known)
+	}
+}
+
 // request holds the arguments of the user.
-type request struct{ name, group, kind, version, scope, dir, module, homeostat string }
+type request struct{ name, group, kind, version, scope, dir, module, homeostat, language string }
 
 // parse parses the arguments of the command new. Flags may precede or follow the name.
 func parse(args []string) (request, error) {
 	var r request
 	flags := flag.NewFlagSet("new", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // the error has the same text
 	flags.StringVar(&r.group, "group", "", "")
 	flags.StringVar(&r.kind, "kind", "", "")
 	flags.StringVar(&r.version, "version", "v1alpha1", "")
@@ -99,24 +136,36 @@ func parse(args []string) (request, error) {
 	flags.StringVar(&r.dir, "dir", "", "")
 	flags.StringVar(&r.module, "module", "", "")
 	flags.StringVar(&r.homeostat, "homeostat", "", "")
+	flags.StringVar(&r.language, "language", languageGo, "")
+	var err error
+	if r.name, err = parseName(flags, args); err != nil {
+		return r, err
+	}
+	return r, r.checkRequired()
+}
+
+// parseName parses flags, which may precede or follow a name, and returns the name, which may be missing.
+func parseName(flags *flag.FlagSet, args []string) (string, error) {
+	flags.SetOutput(io.Discard) // the error has the same text
 	var names []string
 	for rest := args; len(rest) > 0; {
 		if err := flags.Parse(rest); errors.Is(err, flag.ErrHelp) {
-			return r, err
+			return "", err
 		} else if err != nil {
-			return r, usageErrorf("%w: `homeostat new --help` lists the flags", err)
+			return "", usageErrorf("%w: `homeostat %s --help` lists the flags", err, flags.Name())
 		}
 		if rest = flags.Args(); len(rest) > 0 {
 			names, rest = append(names, rest[0]), rest[1:]
 		}
 	}
-	if len(names) > 1 {
-		return r, usageErrorf("there is more than one NAME (%s): give one, such as %s", strings.Join(names, ", "), names[0])
+	switch len(names) {
+	case 0:
+		return "", nil
+	case 1:
+		return names[0], nil
+	default:
+		return "", usageErrorf("there is more than one NAME (%s): give one, such as %s", strings.Join(names, ", "), names[0])
 	}
-	if len(names) == 1 {
-		r.name = names[0]
-	}
-	return r, r.checkRequired()
 }
 
 // checkRequired returns an error that lists the missing arguments.
@@ -156,8 +205,14 @@ func writeModule(ctx context.Context, r request, stdout io.Writer) error {
 		}
 	}
 	op.setLocation(at)
-	fmt.Fprintf(stdout, "Writing %s to %s\n", op.Module, at.display)
-	if err := create(ctx, op, at); err != nil {
+	write := create
+	if op.Python {
+		write = createPython
+		fmt.Fprintf(stdout, "Writing %s to %s\n", op.Name, at.display)
+	} else {
+		fmt.Fprintf(stdout, "Writing %s to %s\n", op.Module, at.display)
+	}
+	if err := write(ctx, op, at); err != nil {
 		return err
 	}
 	fmt.Fprint(stdout, op.nextSteps(at))

@@ -10,8 +10,10 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -22,6 +24,7 @@ import (
 type edit struct {
 	file     string // slash-separated
 	optional bool   // whether a project without the file is complete
+	hint     bool   // whether the text may be missing, because it only describes the project
 
 	by    string // what a person does by hand: one sentence and the lines
 	apply func([]byte) ([]byte, error)
@@ -46,16 +49,72 @@ func insertAfter(anchor, lines string) func([]byte) ([]byte, error) {
 	}
 }
 
-// replaceOperator replaces the argument of program.Main, an operator of package from, by the Operator of another package of
-// the module.
-func replaceOperator(module, from, variable, to string) func([]byte) ([]byte, error) {
+// insertFields appends fields, such as "Name: value", to the first composite literal of a type, which may be
+// generic. A field that is there already is left out.
+func insertFields(pkg, name string, fields []string) func([]byte) ([]byte, error) {
 	return func(content []byte) ([]byte, error) {
 		fset := token.NewFileSet()
 		file, err := parser.ParseFile(fset, "", content, parser.ParseComments|parser.SkipObjectResolution)
 		if err != nil {
 			return nil, errNotFound
 		}
-		spec := importOf(file, module)
+		literal := literalOf(file, pkg, name)
+		if literal == nil {
+			return nil, errNotFound
+		}
+		var lines strings.Builder
+		if len(literal.Elts) > 0 {
+			lines.WriteString(",\n")
+		}
+		for _, field := range fields {
+			key, _, _ := strings.Cut(field, ":")
+			if !slices.ContainsFunc(literal.Elts, func(e ast.Expr) bool { return isKey(e, key) }) {
+				lines.WriteString("\t" + field + ",\n")
+			}
+		}
+		end := fset.Position(literal.Rbrace).Offset
+		before := bytes.TrimRight(content[:end], ", \t\n")
+		return slices.Concat(before, []byte(lines.String()), content[end:]), nil
+	}
+}
+
+func literalOf(file *ast.File, pkg, name string) (found *ast.CompositeLit) {
+	ast.Inspect(file, func(n ast.Node) bool {
+		literal, ok := n.(*ast.CompositeLit)
+		if !ok || found != nil {
+			return found == nil
+		}
+		of := literal.Type
+		if generic, ok := of.(*ast.IndexExpr); ok {
+			of = generic.X
+		}
+		if of != nil && isSelector(of, pkg, name) {
+			found = literal
+		}
+		return true
+	})
+	return found
+}
+
+func isKey(e ast.Expr, name string) bool {
+	field, ok := e.(*ast.KeyValueExpr)
+	if !ok {
+		return false
+	}
+	key, ok := field.Key.(*ast.Ident)
+	return ok && key.Name == name
+}
+
+// replaceOperator replaces the argument of program.Main, an operator of package from, by the Operator of another package of
+// the module.
+func replaceOperator(module, imported, from, variable, to string) func([]byte) ([]byte, error) {
+	return func(content []byte) ([]byte, error) {
+		fset := token.NewFileSet()
+		file, err := parser.ParseFile(fset, "", content, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			return nil, errNotFound
+		}
+		spec := importOf(file, imported)
 		argument, replaced := mainArgument(file, from, variable, filepath.Base(to))
 		if replaced {
 			return content, nil
@@ -63,16 +122,16 @@ func replaceOperator(module, from, variable, to string) func([]byte) ([]byte, er
 		if argument == nil || spec == nil || spec.Name != nil {
 			return nil, errNotFound
 		}
-		imported := strconv.Quote(module + "/" + to)
+		replacement := strconv.Quote(module + "/" + to)
 		if uses(file, from) > 1 { // the import remains
-			imported = strconv.Quote(module) + "\n\t" + imported
+			replacement = spec.Path.Value + "\n\t" + replacement
 		}
 		// The import precedes the call.
 		offset := func(p token.Pos) int { return fset.Position(p).Offset }
-		out := slices.Concat(content[:offset(spec.Path.Pos())], []byte(imported),
+		out := slices.Concat(content[:offset(spec.Path.Pos())], []byte(replacement),
 			content[offset(spec.Path.End()):offset(argument.Pos())], []byte(filepath.Base(to)+".Operator"),
 			content[offset(argument.End()):])
-		return format.Source(out)
+		return out, nil
 	}
 }
 
@@ -85,22 +144,31 @@ func importOf(file *ast.File, path string) *ast.ImportSpec {
 	return nil
 }
 
-// mainArgument returns the argument of the call program.Main that is the operator, or whether it is the new one already.
+// mainArgument returns the argument of the call of the program that is the operator, or whether it is the new one already.
 func mainArgument(file *ast.File, from, variable, to string) (found ast.Expr, replaced bool) {
-	ast.Inspect(file, func(n ast.Node) bool {
-		call, ok := n.(*ast.CallExpr)
-		if !ok || !isSelector(call.Fun, "program", "Main") {
-			return true
+	call := programCall(file)
+	if call == nil {
+		return nil, false
+	}
+	for _, argument := range call.Args {
+		if isSelector(argument, from, variable) {
+			found = argument
 		}
-		for _, argument := range call.Args {
-			if isSelector(argument, from, variable) {
-				found = argument
-			}
-			replaced = replaced || isSelector(argument, to, "Operator")
+		replaced = replaced || isSelector(argument, to, "Operator")
+	}
+	return found, replaced
+}
+
+// programCall returns the call of program.Main or program.Named, or nil.
+func programCall(file *ast.File) (found *ast.CallExpr) {
+	ast.Inspect(file, func(n ast.Node) bool {
+		if call, ok := n.(*ast.CallExpr); ok &&
+			(isSelector(call.Fun, "program", "Main") || isSelector(call.Fun, "program", "Named")) {
+			found = call
 		}
 		return true
 	})
-	return found, replaced
+	return found
 }
 
 // uses returns the number of selectors of a package.
@@ -115,46 +183,65 @@ func uses(file *ast.File, pkg string) int {
 	return n
 }
 
-// write creates files and applies edits. After an error the project is unchanged. Optional edits of
-// files that do not exist are left out.
-func (p *project) write(files map[string][]byte, edits []edit) error {
+// apply returns the new files together with the files that the edits change. Optional edits whose file is not found,
+// and hints whose place is not found, are left out.
+func (p *project) apply(files map[string][]byte, edits []edit) (map[string][]byte, error) {
 	for name := range files {
 		if _, err := os.Lstat(filepath.Join(p.dir, filepath.FromSlash(name))); err == nil {
-			return usageErrorf("%s exists, and nothing is overwritten: nothing was written", name)
+			return nil, usageErrorf("%s exists, and nothing is overwritten: nothing was written", name)
 		}
 	}
-	before, after := map[string][]byte{}, map[string][]byte{}
+	all := maps.Clone(files)
 	var missed []string
 	for _, e := range edits {
-		content, found := after[e.file]
+		content, found := all[e.file]
 		if !found {
 			var err error
 			content, err = os.ReadFile(filepath.Join(p.dir, filepath.FromSlash(e.file)))
-			switch {
-			case errors.Is(err, fs.ErrNotExist) && e.optional:
-				continue
-			case err != nil && !errors.Is(err, fs.ErrNotExist):
-				return fmt.Errorf("reading the project: %w", err)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return nil, fmt.Errorf("reading the project: %w", err)
 			}
-			before[e.file] = content
+			if err != nil && e.optional {
+				continue
+			}
 		}
 		changed, err := e.apply(content)
-		if err != nil {
-			missed = append(missed, e.file+": "+e.by)
-			continue
+		if err == nil && path.Ext(e.file) == ".go" {
+			changed, err = format.Source(changed)
 		}
-		after[e.file] = changed
+		switch {
+		case err == nil:
+			all[e.file] = changed
+		case !e.hint:
+			missed = append(missed, e.file+": "+e.by)
+		}
 	}
 	if len(missed) > 0 {
-		return usageErrorf("nothing was written, because the place of these lines is not found: "+
+		return nil, usageErrorf("nothing was written, because the place of these lines is not found: "+
 			"add them by hand, commit them and repeat the command\n\n%s", strings.Join(missed, "\n"))
 	}
-	err := errors.Join(writeFiles(p.dir, files), writeFiles(p.dir, after))
+	return all, nil
+}
+
+// write writes files of the project. After an error the project is unchanged.
+func (p *project) write(files map[string][]byte) error {
+	before := map[string][]byte{}
+	for name := range files {
+		content, err := os.ReadFile(filepath.Join(p.dir, filepath.FromSlash(name)))
+		if err == nil {
+			before[name] = content
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("reading the project: %w", err)
+		}
+	}
+	err := writeFiles(p.dir, files)
 	if err == nil {
 		return nil
 	}
 	for name := range files {
-		err = errors.Join(err, removeIfExists(filepath.Join(p.dir, filepath.FromSlash(name))))
+		if _, existed := before[name]; !existed {
+			err = errors.Join(err, removeIfExists(filepath.Join(p.dir, filepath.FromSlash(name))))
+		}
 	}
 	return fmt.Errorf("writing the project: %w", errors.Join(err, writeFiles(p.dir, before)))
 }

@@ -32,7 +32,7 @@ func locate(r request, cwd string) (location, error) {
 	dir := r.dir
 	if dir == "" {
 		dir = r.name
-		if root := checkout(cwd); root != "" {
+		if root := checkout(cwd); root != "" && r.language != languagePython {
 			dir = filepath.Join(root, "operators", r.name)
 		}
 	}
@@ -72,6 +72,9 @@ func (at *location) checkVacant() error {
 func (at *location) checkInside(r request) error {
 	want := filepath.Join(at.root, "operators", r.name)
 	switch {
+	case r.language == languagePython:
+		return usageErrorf("%s is in a checkout of Homeostat, where the operators are written in Go: choose a --dir outside of it",
+			at.display)
 	case at.dir != want:
 		return usageErrorf("%s is in a checkout of Homeostat, where this operator belongs into operators/%s: "+
 			"leave out --dir, or choose a folder outside", at.display, r.name)

@@ -2,8 +2,10 @@ package scaffold
 
 import (
 	"cmp"
+	"errors"
 	"go/token"
 	"go/types"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,7 +16,8 @@ import (
 
 // operator is the input of the templates.
 type operator struct {
-	Name    string // web-shop
+	Name    string // web-shop; that of another kind of the program is its singular
+	Program string // web-shop: the name of the program
 	Group   string // shop.example.com
 	Version string // v1alpha1
 	Kind    string // WebShop
@@ -23,6 +26,8 @@ type operator struct {
 	Plural   string // webshops, as controller-gen forms it
 	Package  string // webshop: the Go package of the operator, imageoperator for the name image
 	Var      string // webShop: a Go variable of the kind, typeObject for the kind Type
+	Dir      string // the folder of that package: empty for the root, or internal/coupon/ for another kind of the program
+	API      string // api/v1alpha1: the folder of the API package
 	Module   string // shop.example.com/web-shop
 	Image    string // web-shop:dev
 
@@ -32,6 +37,9 @@ type operator struct {
 	SDKVersion string
 
 	Cluster bool // whether the kind is cluster-scoped
+	Python  bool // whether it is a function in Python
+
+	kindArgument string // the argument that names the kind, for error messages
 
 	Go, ControllerGen, GolangciLint, KubeAPILinter string // versions
 	Rights                                         []right
@@ -42,6 +50,59 @@ func (op *operator) URL() string { return "https://" + op.Module }
 
 // DocumentationURL returns the URL of the README.
 func (op *operator) DocumentationURL() string { return op.URL() + "#readme" }
+
+// Import returns the path of the operator's package.
+func (op *operator) Import() string { return path.Join(op.Module, op.Dir) }
+
+// HooksPackage returns the name of the package with the webhooks of the kind.
+func (op *operator) HooksPackage() string {
+	if op.Dir == "" {
+		return "webhooks"
+	}
+	return op.Package + "webhooks"
+}
+
+// HooksDir returns the folder of that package.
+func (op *operator) HooksDir() string { return "internal/" + op.HooksPackage() }
+
+// Desired returns the folder of the package that builds the children.
+func (op *operator) Desired() string {
+	if op.Dir == "" {
+		return "internal/desired"
+	}
+	return op.Dir + "desired"
+}
+
+// Root returns the relative path from the operator's package to the root of the module.
+func (op *operator) Root() string { return strings.Repeat("../", strings.Count(op.Dir, "/")) }
+
+// Sample returns the name of the sample, and of its file without the suffix. Each sample of a program has a name of its own,
+// because its children have that name.
+func (op *operator) Sample() string {
+	if op.Dir == "" {
+		return "example"
+	}
+	return op.Singular
+}
+
+// SampleWidth returns the width of a column with the name of the sample.
+func (op *operator) SampleWidth() int { return max(len("NAME"), len(op.Sample())) }
+
+// Prefix returns the prefix of the names of files that each kind of a program has.
+func (op *operator) Prefix() string {
+	if op.Dir == "" {
+		return ""
+	}
+	return op.Singular + "_"
+}
+
+// AccessName returns the prefix of the names of the roles for users.
+func (op *operator) AccessName() string {
+	if op.Dir == "" {
+		return op.Program
+	}
+	return op.Program + "-" + op.Singular
+}
 
 // Scope returns the scope in the notation of a CustomResourceDefinition.
 func (op *operator) Scope() string {
@@ -90,15 +151,16 @@ var (
 // newOperator derives all names. It returns an error about the first name that is not valid.
 func newOperator(r request) (*operator, error) {
 	op := &operator{
-		Name: r.name, Group: r.group, Version: r.version, Kind: r.kind, Module: r.module,
+		Name: r.name, Program: r.name, Group: r.group, Version: r.version, Kind: r.kind, Module: r.module,
+		API:      "api/" + r.version,
 		Singular: strings.ToLower(r.kind),
 		Plural:   strings.ToLower(flect.Pluralize(r.kind)),
 		Go:       goVersion, ControllerGen: controllerGenVersion, GolangciLint: golangciLintVersion,
 		KubeAPILinter: kubeAPILinterVersion,
-		Cluster:       r.scope == scopeCluster,
+		Cluster:       r.scope == scopeCluster, kindArgument: "--kind", Python: r.language == languagePython,
 	}
-	if r.scope != scopeCluster && r.scope != scopeNamespaced && r.scope != "" {
-		return nil, usageErrorf("--scope %q will not do: choose %s or %s", r.scope, scopeNamespaced, scopeCluster)
+	if err := errors.Join(checkScope(r.scope), checkLanguage(r)); err != nil {
+		return nil, err
 	}
 	if op.Module == "" {
 		op.Module = op.Group + "/" + op.Name
@@ -109,7 +171,7 @@ func newOperator(r request) (*operator, error) {
 		}
 	}
 	op.Rights = rights(op)
-	used, err := op.identifiers()
+	used, err := op.identifiers(op.sets()...)
 	if err != nil {
 		return nil, err
 	}
@@ -124,6 +186,13 @@ func unusedName(used map[string]bool, name, suffix string) string {
 		return name + suffix
 	}
 	return name
+}
+
+func checkScope(scope string) error {
+	if scope != scopeCluster && scope != scopeNamespaced && scope != "" {
+		return usageErrorf("--scope %q will not do: choose %s or %s", scope, scopeNamespaced, scopeCluster)
+	}
+	return nil
 }
 
 func checkName(op *operator) error {
@@ -154,14 +223,14 @@ func checkGroup(op *operator) error {
 func checkKind(op *operator) error {
 	switch {
 	case !kindForm.MatchString(op.Kind) || len(op.Kind) > maxKind:
-		return usageErrorf("--kind %q will not do: choose at most %d letters and digits, beginning with an upper-case letter, "+
-			"for example WebShop", op.Kind, maxKind)
+		return usageErrorf("%s %q will not do: choose at most %d letters and digits, beginning with an upper-case letter, "+
+			"for example WebShop", op.kindArgument, op.Kind, maxKind)
 	case strings.HasSuffix(op.Kind, "List"):
-		return usageErrorf("--kind %q will not do, because it is what a list of objects is called: choose the name of one object",
-			op.Kind)
+		return usageErrorf("%s %q will not do, because it is what a list of objects is called: choose the name of one object",
+			op.kindArgument, op.Kind)
 	case slices.Contains(takenKinds, op.Kind) || isYAMLWord(op.Kind):
-		return usageErrorf("--kind %q will not do, because every API package has something else of that name: "+
-			"choose another one, such as My%[1]s", op.Kind)
+		return usageErrorf("%s %q will not do, because every API package has something else of that name: "+
+			"choose another one, such as My%[2]s", op.kindArgument, op.Kind)
 	}
 	return nil
 }

@@ -138,7 +138,7 @@ func TestScope(t *testing.T) {
 		if got := string(files["config/crd/a.example.com_webshops.yaml"]); !strings.Contains(got, "\n  scope: "+scope+"\n") {
 			t.Errorf("%s: the CustomResourceDefinition has another scope", scope)
 		}
-		if got := string(files["api/v1/object.go"]); !strings.Contains(got, want.marker) {
+		if got := string(files["api/v1/webshop.go"]); !strings.Contains(got, want.marker) {
 			t.Errorf("%s: there is no marker with %q", scope, want.marker)
 		}
 		for _, name := range []string{"config/namespaced/kustomization.yaml", "config/namespaced/watched.yaml"} {

@@ -25,7 +25,8 @@ const deploymentFile = "config/manager/deployment.yaml"
 type project struct {
 	dir       string
 	module    string
-	operators []*operator // those of its root package; Var is the variable
+	program   string      // the name of the program; empty if cmd/main.go has an unknown form
+	operators []*operator // those of its root package and of internal; Var is the variable
 }
 
 // findProject returns the project that contains a folder.
@@ -38,7 +39,7 @@ func findProject(dir string) (*project, error) {
 					dir, deploymentFile)
 			}
 			p := &project{dir: dir, module: modfile.ModulePath(mod)}
-			return p, p.findOperators()
+			return p, errors.Join(p.findOperators(), p.findProgram())
 		}
 		parent := filepath.Dir(dir)
 		if parent == dir {
@@ -48,9 +49,26 @@ func findProject(dir string) (*project, error) {
 	}
 }
 
-// findOperators finds the variables of the root package that are operators.
+// findOperators finds the variables of the root package and of the packages in internal that are operators.
 func (p *project) findOperators() error {
-	files, err := p.parse(".")
+	folders, err := filepath.Glob(filepath.Join(p.dir, "internal", "*"))
+	if err != nil {
+		return fmt.Errorf("reading the project: %w", err)
+	}
+	if err := p.findOperatorsIn(""); err != nil {
+		return err
+	}
+	for _, folder := range folders {
+		if err := p.findOperatorsIn("internal/" + filepath.Base(folder) + "/"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// findOperatorsIn finds the operators in one folder.
+func (p *project) findOperatorsIn(dir string) error {
+	files, err := p.parse(dir)
 	if err != nil {
 		return err
 	}
@@ -66,6 +84,7 @@ func (p *project) findOperators() error {
 					continue
 				}
 				if op := p.operatorOf(file, value); op != nil {
+					op.Dir = dir
 					p.operators = append(p.operators, op)
 				}
 			}
@@ -120,11 +139,15 @@ func (p *project) operatorOf(file *ast.File, spec *ast.ValueSpec) *operator {
 		return nil
 	}
 	version, ok := kind.X.(*ast.Ident)
-	if !ok || !imports(file, p.module+"/api/"+version.Name) {
+	if !ok {
+		return nil
+	}
+	api := p.apiOf(file, version.Name)
+	if api == "" {
 		return nil
 	}
 	return &operator{
-		Name: nameOf(literal), Package: file.Name.Name, Var: spec.Names[0].Name, Module: p.module,
+		API: api, Name: nameOf(literal), Package: file.Name.Name, Var: spec.Names[0].Name, Module: p.module,
 		Kind: kind.Sel.Name, Version: version.Name, Singular: strings.ToLower(kind.Sel.Name),
 	}
 }
@@ -138,8 +161,37 @@ func isSelector(e ast.Expr, pkg, name string) bool {
 	return ok && x.Name == pkg
 }
 
-func imports(file *ast.File, want string) bool {
-	return slices.ContainsFunc(file.Imports, func(i *ast.ImportSpec) bool { return i.Path.Value == strconv.Quote(want) })
+// apiOf returns the folder of the API package of a version that a file imports, or "".
+func (p *project) apiOf(file *ast.File, version string) string {
+	for _, i := range file.Imports {
+		imported, _ := strconv.Unquote(i.Path.Value)
+		folder, found := strings.CutPrefix(imported, p.module+"/")
+		if found && strings.HasPrefix(folder, "api/") && path.Base(folder) == version && i.Name == nil {
+			return folder
+		}
+	}
+	return ""
+}
+
+// findProgram sets the name of the program, which is the argument of program.Named, or the name of the only operator.
+func (p *project) findProgram() error {
+	files, err := p.parse("cmd")
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		call := programCall(file)
+		switch {
+		case call == nil:
+		case isSelector(call.Fun, "program", "Main") && len(p.operators) == 1:
+			p.program = p.operators[0].Name
+		case isSelector(call.Fun, "program", "Named") && len(call.Args) > 0:
+			if name, ok := call.Args[0].(*ast.BasicLit); ok {
+				p.program, _ = strconv.Unquote(name.Value) // a number has no name
+			}
+		}
+	}
+	return nil
 }
 
 // nameOf returns the value of the field Name, if it is a literal.
@@ -183,20 +235,15 @@ var pathMarker = regexp.MustCompile(`^// \+kubebuilder:resource:(?:.*,)?path=([^
 
 // complete reads the group, the plural and the scope from the markers of the API package.
 func (p *project) complete(op *operator) error {
-	folder := path.Join("api", op.Version)
+	op.Program = p.program
+	folder := op.API
 	files, err := p.parse(folder)
 	if err != nil {
 		return err
 	}
 	op.Plural = strings.ToLower(flect.Pluralize(op.Kind))
+	op.Group = groupOf(files)
 	for _, file := range files {
-		for _, group := range file.Comments {
-			for _, line := range group.List {
-				if name, found := strings.CutPrefix(line.Text, "// +groupName="); found {
-					op.Group = name
-				}
-			}
-		}
 		for _, line := range markersOf(file, op.Kind) {
 			if match := pathMarker.FindStringSubmatch(line); match != nil {
 				op.Plural = match[1]
@@ -207,10 +254,27 @@ func (p *project) complete(op *operator) error {
 	switch {
 	case op.Group == "":
 		return usageErrorf("%s has no line `// +groupName=`: add it above its package clause", folder)
+	case p.program == "":
+		return usageErrorf("cmd/main.go does not call program.Main with one operator, or program.Named: let it call " +
+			"program.Named(\"web-shop\", ...).Main() with the name of the program and all operators")
 	case !nameForm.MatchString(op.Name):
 		return usageErrorf("the name of operator %s is not a literal: set its field Name to a text such as \"web-shop\"", op.Var)
 	}
 	return nil
+}
+
+// groupOf returns the API group of a package, or "".
+func groupOf(files []*ast.File) string {
+	for _, file := range files {
+		for _, group := range file.Comments {
+			for _, line := range group.List {
+				if name, found := strings.CutPrefix(line.Text, "// +groupName="); found {
+					return name
+				}
+			}
+		}
+	}
+	return ""
 }
 
 // markersOf returns the comment above a type.

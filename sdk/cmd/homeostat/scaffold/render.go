@@ -39,13 +39,25 @@ func (op *operator) setLocation(at location) {
 
 // files returns the content of the files to write, by slash-separated name.
 func (op *operator) files() (map[string][]byte, error) {
-	sets := []string{"templates/operator", "templates/outside"}
-	if op.Inside {
-		sets[1] = "templates/inside"
+	if op.Python {
+		return op.pythonFiles()
 	}
+	return renderSets(op, op, op.sets()...)
+}
+
+// sets returns the names of the template folders of a new project.
+func (op *operator) sets() []string {
+	if op.Inside {
+		return []string{"operator", "kind", "api", "inside"}
+	}
+	return []string{"operator", "kind", "api", "outside"}
+}
+
+// renderSets executes the templates of several folders.
+func renderSets(op *operator, data any, sets ...string) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	for _, set := range sets {
-		if err := renderSet(set, op, op, files); err != nil {
+		if err := renderSet("templates/"+set, op, data, files); err != nil {
 			return nil, err
 		}
 	}
@@ -70,12 +82,12 @@ func renderSet(set string, op *operator, data any, files map[string][]byte) erro
 }
 
 // identifiers returns the identifiers of the Go code that do not depend on the names of the operator and the kind.
-func (op *operator) identifiers() (map[string]bool, error) {
+func (op *operator) identifiers(sets ...string) (map[string]bool, error) {
 	example := *op
 	example.Package = "thispackage"
 	example.Var = "thisVariable"
 	example.Kind = "ThisKind"
-	files, err := example.files()
+	files, err := renderSets(&example, &example, sets...)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +113,14 @@ func (op *operator) identifiers() (map[string]bool, error) {
 // fileName returns the name of the file for a template.
 func (op *operator) fileName(name string) string {
 	name = strings.TrimSuffix(name, ".tmpl")
+	admission := op.API + "/"
+	if op.Dir != "" { // tests with another TestMain are in the API package
+		admission = op.Dir
+	}
 	names := strings.NewReplacer(
+		"DIR/", op.Dir, "ADMISSION/", admission, "DESIRED/", op.Desired()+"/", "API/", op.API+"/",
+		"HOOKS/", op.HooksDir()+"/",
+		"SAMPLE", op.Sample(), "PREFIX", op.Prefix(),
 		"PACKAGE", op.Package, "VERSION", op.Version, "GROUP", op.Group,
 		"PLURAL", op.Plural, "SINGULAR", op.Singular, "NAME", op.Name)
 	return names.Replace(name)
@@ -110,7 +129,7 @@ func (op *operator) fileName(name string) string {
 // render executes one template. Go code is formatted afterwards, because its alignment depends on the length of names.
 func render(name string, data any) ([]byte, error) {
 	t, err := template.New(path.Base(name)).Delims("<<", ">>").Option("missingkey=error").
-		Funcs(template.FuncMap{"quote": modfile.AutoQuote, "join": strings.Join}).ParseFS(templates, name)
+		Funcs(template.FuncMap{"quote": modfile.AutoQuote, "join": strings.Join}).ParseFS(templates, name, "templates/*.md.tmpl")
 	if err != nil {
 		return nil, err
 	}

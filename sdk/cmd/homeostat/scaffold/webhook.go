@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -16,21 +17,6 @@ import (
 type webhookRequest struct {
 	kind                   string
 	validating, defaulting bool
-}
-
-// add executes the command add.
-func add(ctx context.Context, args []string, stdout io.Writer) error {
-	if len(args) == 0 {
-		return usageErrorf("what is to be added? `homeostat add webhook` adds webhooks to a kind")
-	}
-	switch args[0] {
-	case "help", "-h", "-help", "--help":
-		return flag.ErrHelp
-	case "webhook":
-		return addWebhook(ctx, args[1:], stdout)
-	default:
-		return usageErrorf("%q cannot be added: `homeostat add webhook` adds webhooks to a kind", args[0])
-	}
 }
 
 func parseWebhook(args []string) (webhookRequest, error) {
@@ -60,11 +46,7 @@ func addWebhook(ctx context.Context, args []string, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	cwd, err := os.Getwd()
-	if err != nil {
-		return fmt.Errorf("finding the current folder: %w", err)
-	}
-	p, err := findProject(cwd)
+	p, err := openProject()
 	if err != nil {
 		return err
 	}
@@ -72,8 +54,10 @@ func addWebhook(ctx context.Context, args []string, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := p.checkNoWebhooks(); err != nil {
-		return err
+	admission := op.HooksDir() + "/" + op.Singular + "_admission.go"
+	if p.exists(admission) {
+		return usageErrorf("the kind %s has webhooks already, in %s: add another function there, as docs/webhooks.md describes",
+			op.Kind, admission)
 	}
 	if err := p.checkClean(ctx); err != nil {
 		return err
@@ -82,30 +66,38 @@ func addWebhook(ctx context.Context, args []string, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	files := map[string][]byte{}
-	if err := renderSet("templates/webhook", op, w, files); err != nil {
+	files, edits, err := w.parts(p)
+	if err != nil {
 		return err
 	}
-	if err := p.write(files, w.edits()); err != nil {
+	manifests := "config/webhook/manifests.yaml"
+	isFirst := !p.exists(manifests)
+	if !isFirst { // it gets more webhooks by controller-gen
+		delete(files, manifests)
+	}
+	if files, err = p.apply(files, edits); err != nil {
 		return err
 	}
-	fmt.Fprintf(stdout, `%s has webhooks now: internal/webhooks/%s.go has their functions, which are examples. Next:
+	if !isFirst {
+		if files, err = p.generate(ctx, files); err != nil {
+			return err
+		}
+	}
+	if err := p.write(files); err != nil {
+		return err
+	}
+	fmt.Fprintf(stdout, `%s has webhooks now: %s has their functions, which are examples. Next:
 
   change them, and run the tests of the project
   run make generate after a change of the markers
-`, op.Kind, op.Singular)
+`, op.Kind, admission)
 	return nil
 }
 
-// checkNoWebhooks returns an error if the project has webhooks.
-func (p *project) checkNoWebhooks() error {
-	for _, name := range []string{"config/webhook", "internal/webhooks"} {
-		if _, err := os.Lstat(filepath.Join(p.dir, name)); err == nil {
-			return usageErrorf("the project has webhooks already, in %s: add another function there, as docs/webhooks.md describes",
-				name)
-		}
-	}
-	return nil
+// exists reports whether the project has a file or folder.
+func (p *project) exists(name string) bool {
+	_, err := os.Lstat(filepath.Join(p.dir, filepath.FromSlash(name)))
+	return err == nil
 }
 
 // webhooks is the input of the templates for webhooks.
@@ -113,9 +105,15 @@ type webhooks struct {
 	*operator
 
 	Namespace, Account, Selector string // of the Deployment
-	Sample                       string // a manifest
-	Validating, Defaulting       bool
+	SampleFile                   string // a manifest
+
+	Validating, Defaulting, Conversion bool
+
+	configured string // the manifests of other webhooks
 }
+
+// Admission reports whether there are admission webhooks.
+func (w *webhooks) Admission() bool { return w.Validating || w.Defaulting }
 
 // hook is a webhook in the manifests.
 type hook struct{ Configuration, Path, Name, verb string }
@@ -148,8 +146,80 @@ func (p *project) webhooks(op *operator, r webhookRequest) (*webhooks, error) {
 		}
 		*value.to = string(match[1])
 	}
-	w.Sample, err = p.sample(op)
-	return w, err
+	w.SampleFile, err = p.sample(op)
+	if err != nil {
+		return nil, err
+	}
+	configured, err := os.ReadFile(filepath.Join(p.dir, "config", "webhook", "manifests.yaml"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("reading the webhook configurations: %w", err)
+	}
+	w.configured = string(configured)
+	return w, nil
+}
+
+// parts returns the files and the edits for webhooks that the project does not have.
+func (w *webhooks) parts(p *project) (map[string][]byte, []edit, error) {
+	var sets []string
+	var edits []edit
+	if w.Admission() {
+		sets = append(sets, "admission")
+	}
+	if p.exists(w.HooksDir()) {
+		edits = append(edits, w.packageEdits()...)
+	} else {
+		sets = append(sets, "webhook")
+		edits = append(edits, w.programEdit())
+	}
+	if p.exists("config/webhook") {
+		edits = append(edits, w.configEdits()...)
+	} else {
+		sets = append(sets, "webhookconfig")
+		edits = append(edits, w.edits()...)
+	}
+	files, err := renderSets(w.operator, w, sets...)
+	return files, edits, err
+}
+
+// Fields returns the fields of the operator with webhooks.
+func (w *webhooks) Fields() []string {
+	var fields []string
+	if w.Defaulting {
+		fields = append(fields, "Default: setDefaults")
+	}
+	if w.Validating {
+		fields = append(fields, "Validate: validate", "ValidateDelete: validateDelete")
+	}
+	if w.Conversion {
+		fields = append(fields, "Conversion: versions.Handler()")
+	}
+	return fields
+}
+
+// EnvFields returns the fields of the environment of the tests.
+func (w *webhooks) EnvFields() []string {
+	var fields []string
+	if w.Admission() {
+		fields = append(fields, `Webhooks: "../../config/webhook/manifests.yaml"`)
+	}
+	if w.Conversion {
+		fields = append(fields, "Conversion: versions.Handler()")
+	}
+	return fields
+}
+
+// Rule returns the permissions that renewing the certificate authority needs.
+func (w *webhooks) Rule() string {
+	var rule string
+	if w.Admission() {
+		rule += fmt.Sprintf("  - apiGroups: [admissionregistration.k8s.io]\n    resources: [%s]\n"+
+			"    resourceNames: [%s-webhook]\n    verbs: [get, list, watch, patch]\n", w.Configurations(), w.Program)
+	}
+	if w.Conversion {
+		rule += fmt.Sprintf("  - apiGroups: [apiextensions.k8s.io]\n    resources: [customresourcedefinitions]\n"+
+			"    resourceNames: [%s.%s]\n    verbs: [get, list, watch, patch]\n", w.Plural, w.Group)
+	}
+	return rule
 }
 
 // Hooks returns the webhooks in the order of controller-gen.
@@ -185,17 +255,19 @@ func (w *webhooks) Markers() []string {
 	var configurations, hooks []string
 	for _, h := range w.Hooks() {
 		mutating := h.Configuration == "MutatingWebhookConfiguration"
-		configurations = append(configurations,
-			fmt.Sprintf("+kubebuilder:webhookconfiguration:mutating=%t,name=%s-webhook", mutating, w.Name))
+		if !strings.Contains(w.configured, "kind: "+h.Configuration+"\n") { // one marker configures the webhooks of all kinds
+			configurations = append(configurations,
+				fmt.Sprintf("+kubebuilder:webhookconfiguration:mutating=%t,name=%s-webhook", mutating, w.Program))
+		}
 		hooks = append(hooks, fmt.Sprintf("+kubebuilder:webhook:path=%s,mutating=%t,failurePolicy=fail,sideEffects=None,"+
 			"groups=%s,resources=%s,verbs=%s,versions=%s,name=%s,admissionReviewVersions=v1,serviceName=%s-webhook,"+
-			"serviceNamespace=%s,timeoutSeconds=5", h.Path, mutating, w.Group, w.Plural, h.verb, w.Version, h.Name, w.Name,
+			"serviceNamespace=%s,timeoutSeconds=5", h.Path, mutating, w.Group, w.Plural, h.verb, w.Version, h.Name, w.Program,
 			w.Namespace))
 	}
 	return append(configurations, hooks...)
 }
 
-// edits returns the lines in files of the project that use the webhooks.
+// edits returns the lines in the manifests of the project that use config/webhook.
 func (w *webhooks) edits() []edit {
 	const (
 		port     = "            - name: webhook\n              containerPort: 9443\n"
@@ -205,12 +277,6 @@ func (w *webhooks) edits() []edit {
 		watch    = "      - {op: add, path: /spec/template/spec/containers/0/args/-, value: --watch-namespaces=default}\n"
 	)
 	return []edit{
-		{
-			file: "cmd/main.go",
-			by: fmt.Sprintf("replace %s.%s in the call of program.Main by webhooks.Operator, and import %s/internal/webhooks",
-				w.Package, w.Var, w.Module),
-			apply: replaceOperator(w.Module, w.Package, w.Var, "internal/webhooks"),
-		},
 		{
 			file: deploymentFile, by: "add a port to the container:\n" + port,
 			apply: insertAfter("            - name: probes\n              containerPort: 8081\n", port),
@@ -229,4 +295,48 @@ func (w *webhooks) edits() []edit {
 			apply: insertAfter(watch, argument),
 		},
 	}
+}
+
+// programEdit returns the edit of the program, which runs the operator with its webhooks.
+func (w *webhooks) programEdit() edit {
+	return edit{
+		file: "cmd/main.go",
+		by: fmt.Sprintf("replace %s.%s in the call of program.Main by %s.Operator, and import %s/%s", w.Package, w.Var,
+			w.HooksPackage(), w.Module, w.HooksDir()),
+		apply: replaceOperator(w.Module, w.Import(), w.Package, w.Var, w.HooksDir()),
+	}
+}
+
+// packageEdits returns the edits of a package with other webhooks of the kind.
+func (w *webhooks) packageEdits() []edit {
+	operator := edit{
+		file: w.HooksDir() + "/" + w.Singular + ".go", by: "add to Operator: " + strings.Join(w.Fields(), ", "),
+		apply: insertFields("webhook", "Operator", w.Fields()),
+	}
+	env := edit{
+		file: w.HooksDir() + "/main_test.go", by: "add to testkit.Env: " + strings.Join(w.EnvFields(), ", "),
+		apply: insertFields("testkit", "Env", w.EnvFields()),
+	}
+	if w.Conversion {
+		operator.apply = addImport(w.Module+"/internal/versions", operator.apply)
+		env.apply = addImport(w.Module+"/internal/versions", env.apply)
+	}
+	return []edit{operator, env}
+}
+
+// configEdits returns the edits of a config/webhook with other webhooks.
+func (w *webhooks) configEdits() []edit {
+	const manifests = "  - manifests.yaml\n"
+	head := "kind: ClusterRole\nmetadata:\n  name: " + w.Program + "-webhook\nrules:\n"
+	edits := []edit{{
+		file: "config/webhook/rbac.yaml", by: "add to the rules of the ClusterRole:\n" + w.Rule(),
+		apply: insertAfter(head, w.Rule()),
+	}}
+	if w.Admission() {
+		edits = append(edits, edit{
+			file: "config/webhook/kustomization.yaml", by: "add to the resources:\n" + manifests,
+			apply: insertAfter("resources:\n", manifests),
+		})
+	}
+	return edits
 }

@@ -58,9 +58,9 @@ takes some minutes; after that it takes seconds.
         Find or build the programs of the control plane and print their folder.
 
 A folder DIR has a Go program in cmd and manifests in config/default, or in config/crd, config/rbac and
-config/manager, and may have samples in config/samples. Of these, a cluster with simulated nodes gets only those
-that the kustomization in config/simulated-nodes has, too, if there is one. Webhooks in the manifests are called: the
-program gets WEBHOOK_BIND_ADDRESS, the address to serve them at, and WEBHOOK_SERVICE, which its certificate has to name.
+config/manager, and may have samples in config/samples. If there is a kustomization in config/simulated-nodes, a cluster
+with simulated nodes gets only the samples that it has, too. Webhooks in the manifests are called: the program gets
+WEBHOOK_BIND_ADDRESS, the address to serve them at, and WEBHOOK_SERVICE, which its certificate has to name.
 `
 
 // A usageError is a mistake in the command line.

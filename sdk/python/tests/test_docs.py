@@ -1,0 +1,79 @@
+"""The guide docs/python-operators.md: its files make a project whose tests pass, and it has each field of the protocol."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import homeostat as h
+
+HERE = Path(__file__).resolve().parents[1]
+GUIDE = (HERE.parents[1] / "docs" / "python-operators.md").read_text()
+GO = HERE.parent / "function"
+
+
+def test_the_project(tmp_path: Path) -> None:
+    pytest.importorskip("homeostat_testkit")
+    if not shutil.which("homeostat-engine"):
+        pytest.skip("the program homeostat-engine is not in PATH: run make test/python")
+    blocks = re.findall(r"^```\w+ (\S+)\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)
+    names = {name for name, _ in blocks}
+    assert names == {
+        *("operator.yaml", "crd.yaml", "rbac.yaml", "scenario.yaml", "pytest.ini"),
+        *("reconcile.py", "test_reconcile.py", "test_cluster.py"),
+    }
+    for name, text in blocks:
+        text = text.replace("[pytest]\n", "[pytest]\naddopts = -p homeostat_testkit.plugin\npythonpath = .\n")
+        (tmp_path / name).write_text(text.replace('budget="2m"', 'budget="1s"'))
+    done = subprocess.run([sys.executable, "-m", "pytest"], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert re.search(r"\b5 passed, \d+ plans passed", done.stdout), done.stdout + done.stderr
+
+
+def test_the_fields_of_the_protocol() -> None:
+    fields = set(re.findall(r'`json:"(\w+)', (GO / "protocol.go").read_text()))
+    table = GUIDE[GUIDE.index("## The protocol") :]
+    named = set(re.findall(r"\w+", " ".join(re.findall(r"`(.*?)`", table))))
+    assert len(fields) > 40 and fields - named - {"reason", "message", "status"} == set()
+
+
+def test_the_reasons() -> None:
+    reasons = set(re.findall(r'^\tReason\w+ = "(\w+)"', (GO / "reconcile.go").read_text(), re.MULTILINE))
+    assert len(reasons) >= 7 and reasons == set(re.findall(r"^\| `([A-Z]\w+)` \|", GUIDE, re.MULTILINE))
+
+
+def test_the_options_and_the_methods() -> None:
+    options = [name for name in inspect.signature(h.Pass.apply).parameters if name not in ("self", "obj")]
+    methods = [f"p.{name}" for name in vars(h.Pass) if not name.startswith("_") and name != "answer"]
+    for name in options:
+        assert f"`{name}`" in GUIDE
+    for name in methods:
+        assert re.search(rf"`[^`]*{re.escape(name)}\b", GUIDE)
+
+
+def test_the_wheel(tmp_path: Path) -> None:
+    """The wheel has the package and its types, and is installed without a network."""
+    source = tmp_path / "source"
+    shutil.copytree(HERE, source, ignore=shutil.ignore_patterns("build", "*.egg-info", "__pycache__", "tests", "examples"))
+    python = "/usr/bin/python3"
+    env = {**os.environ, "PYTHONPATH": ""}
+
+    def run(*command: str) -> str:
+        done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    run(python, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(tmp_path), str(source))
+    wheel = next(tmp_path.glob("*.whl"))
+    assert wheel.name.endswith("-py3-none-any.whl")
+    run(python, "-m", "venv", "--system-site-packages", str(tmp_path / "venv"))
+    installed = str(tmp_path / "venv" / "bin" / "python")
+    run(installed, "-m", "pip", "install", "-q", "--no-index", str(wheel))
+    found = Path(run(installed, "-c", "import homeostat; print(homeostat.__file__)").strip())
+    assert str(found).startswith(str(tmp_path)) and (found.parent / "py.typed").exists()

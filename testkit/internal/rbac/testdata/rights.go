@@ -1,0 +1,3 @@
+package rights
+
+// +kubebuilder:rbac:roleName=op,groups="",resources=configmaps,verbs=list;watch;patch
