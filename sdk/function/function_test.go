@@ -131,7 +131,7 @@ func TestDecodeAnswer(t *testing.T) {
 		`{"protocol":1,"id":"1"}{}`:     "more than one JSON value",
 		`{"protocol":1,"id":"2"}`:       `its id is "2", and that of the request is "1"`,
 		`{"protocol":1,"id":"1","x":1}`: `unknown field "x"`,
-		`{"protocol":1,"id":"1","error":"a","wait":{"reason":"A","message":"b"}}`:        "more than one of wait, invalid and error",
+		`{"protocol":1,"id":"1","error":"a","wait":{"reason":"A","message":"b"}}`:        "more than one of unfinished, wait, invalid and error",
 		`{"protocol":1,"id":"1","wait":{"reason":"A"}}`:                                  "wait needs a reason and a message",
 		`{"protocol":1,"id":"1","status":{"conditions":[]}}`:                             "status.conditions is written by the engine",
 		`{"protocol":1,"id":"1","requeueAfterSeconds":-1}`:                               "requeueAfterSeconds is -1",

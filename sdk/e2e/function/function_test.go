@@ -133,6 +133,8 @@ func TestWrongAnswers(t *testing.T) {
 		"error":             {function.ReasonFailed, "ValueError: the text is wrong"},
 		"unknown kind":      {function.ReasonInvalidAnswer, "its kind is not in owns"},
 		"unknown reference": {function.ReasonInvalidAnswer, "add it to references"},
+		"unfinished":        {function.ReasonInvalidAnswer, "unfinished is for the call finalize"},
+		"labels":            {function.ReasonInvalidAnswer, "they are for decorated objects"},
 		"status not stored": {function.ReasonStatusNotStored, "status.unknown"},
 	} {
 		t.Run(mode, func(t *testing.T) {

@@ -84,10 +84,14 @@ func answer(request []byte) []byte {
 		a.Children = []function.Child{{Object: object("v1", "Service", page.GetName(), nil)}}
 	case "unknown reference":
 		a.References = []function.Reference{{APIVersion: "v1", Kind: "Pod", Name: "a"}}
+	case "unfinished":
+		a.Unfinished = &function.Problem{Reason: "A", Message: "b"}
+	case "labels":
+		a.Labels = map[string]string{"a": "b"}
 	case "status not stored":
 		a.Status = map[string]any{"unknown": "x"}
 	}
-	if a.Error == "" && a.Children == nil && a.References == nil && a.Status == nil {
+	if a.Unfinished == nil && a.Labels == nil && a.Error == "" && a.Children == nil && a.References == nil && a.Status == nil {
 		reconcile(&req, a, page.GetName(), text)
 	}
 	data, err := json.Marshal(a)

@@ -42,7 +42,7 @@ class Plan:
 
     def __str__(self) -> str:
         lines = [self._title(self._request["object"])]
-        for key in ("wait", "invalid", "notReady", "suspended"):
+        for key in ("unfinished", "wait", "invalid", "notReady", "suspended"):
             if key in self.answer:
                 lines.append("  {}: {reason}: {message}".format(key, **self.answer[key]))
         live = {self._title(c): c for c in self._request["children"]}
@@ -56,7 +56,7 @@ class Plan:
             elif was is None or changes:
                 lines.append(f"  {'update' if was else 'create'} {title}")
                 lines += [f"      {change}" for change in changes]
-        if self.wait is None and self.invalid is None and self._request["call"] == "reconcile":
+        if self.wait is None and self.invalid is None and (self._request["call"] == "reconcile" or "unfinished" in self.answer):
             orphaned = [(k["apiVersion"], k["kind"]) for k in self.answer.get("orphan", [])]
             lines += [f"  {'orphan' if (o['apiVersion'], o['kind']) in orphaned else 'delete'} {t}" for t, o in live.items()]
         for c in self.conditions.values():

@@ -201,6 +201,13 @@ class Pass:
         """Sets Ready=False with this reason: the object is deliberately not working. The first call wins."""
         self._answer.setdefault("suspended", _problem(reason, message))
 
+    def set_unfinished(self, reason: str, message: str) -> None:
+        """Keeps an object that is being deleted for another call of finalize. The first call wins.
+
+        The children of this call are applied, and the others are deleted.
+        """
+        self._answer.setdefault("unfinished", _problem(reason, message))
+
     def requeue_after(self, seconds: float) -> None:
         """Requests another reconcile after this time, in addition to those that events cause.
 

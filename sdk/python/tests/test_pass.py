@@ -260,6 +260,8 @@ def test_dry_calls_finalize_and_raises() -> None:
     now = datetime(2026, 1, 2, tzinfo=timezone.utc)
     plan = h.dry(lambda p: p.set_not_ready("Busy", p.now.isoformat()), deleted, config(), now=now)
     assert str(plan) == "Web shop\n  notReady: Busy: 2026-01-02T00:00:00+00:00\n"
+    plan = h.dry(lambda p: p.set_unfinished("Draining", "2 pods are left"), deleted, config())
+    assert "unfinished: Draining: 2 pods are left" in str(plan) and "delete ConfigMap" in str(plan)
     with pytest.raises(ZeroDivisionError):
         h.dry(lambda p: p.requeue_after(1 / 0), WEB)
 

@@ -29,7 +29,7 @@ func operators(t *testing.T, example string) []*metacontroller.Operator {
 	if err != nil {
 		t.Fatal(err)
 	}
-	base := serve(t, example+".py")
+	base := serve(t, "testdata", example+".py")
 	var all []*metacontroller.Operator
 	for _, c := range controllers {
 		all = append(all, &metacontroller.Operator{Controller: c, Base: base, PurityChecks: 1})
@@ -37,11 +37,11 @@ func operators(t *testing.T, example string) []*metacontroller.Operator {
 	return all
 }
 
-// serve runs a program with hooks until the end of the test, and returns its URL.
-func serve(t *testing.T, program string) string {
+// serve runs a program with hooks in a folder until the end of the test, and returns its URL.
+func serve(t *testing.T, folder, program string) string {
 	t.Helper()
 	cmd := exec.Command("python3", program, "0")
-	cmd.Dir = "testdata"
+	cmd.Dir = folder
 	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
