@@ -23,26 +23,29 @@ def sync(request):
         template["metadata"].setdefault("annotations", {})["example.com/config"] = json.dumps(config["data"], sort_keys=True)
     wanted = json.dumps(template, sort_keys=True)
 
-    def stored(color):
-        return sets.get(f"{name}-{color}", {}).get("metadata", {}).get("annotations", {}).get(ANNOTATION, wanted)
-
     def count(color, field):
         return sets.get(f"{name}-{color}", {}).get("status", {}).get(field, 0)
 
-    active = parent.get("status", {}).get("activeColor", "blue")
+    status = parent.get("status", {})
+    active, current = status.get("activeColor", "blue"), status.get("activeTemplate", wanted)
     idle = "green" if active == "blue" else "blue"
-    if stored(active) != wanted and stored(idle) == wanted and count(idle, "readyReplicas") >= replicas:
-        active, idle = idle, active
-    rolling = stored(active) != wanted
-    mixed = rolling and stored(idle) != wanted and count(idle, "replicas") > 0  # pods of an earlier template
+    annotations = sets.get(f"{name}-{idle}", {}).get("metadata", {}).get("annotations", {})
+    next_template = annotations.get(ANNOTATION, wanted)
+    if current != wanted and next_template == wanted and count(idle, "readyReplicas") >= replicas:
+        active, idle, current, next_template = idle, active, wanted, current
+    rolling = current != wanted
+    if next_template != wanted and count(idle, "replicas") > 0:
+        idle_size, idle_template = 0, next_template  # pods of an earlier template go first
+    else:
+        idle_size, idle_template = replicas if rolling else 0, wanted
 
     children = [{
         "apiVersion": "v1", "kind": "Service", "metadata": {"name": name},
         "spec": {"selector": {**spec["selector"]["matchLabels"], "color": active}, "ports": [{"port": 80}]},
     }]
     for color, size, text in (
-        (active, replicas, stored(active)),
-        (idle, replicas if rolling and not mixed else 0, stored(idle) if mixed or not rolling else wanted),
+        (active, replicas, current),
+        (idle, idle_size, idle_template),
     ):
         labels = {**spec["selector"]["matchLabels"], "color": color}
         pods = json.loads(text)
@@ -52,7 +55,10 @@ def sync(request):
             "metadata": {"name": f"{name}-{color}", "labels": labels, "annotations": {ANNOTATION: text}},
             "spec": {"replicas": size, "selector": {"matchLabels": labels}, "template": pods},
         })
-    return {"children": children, "status": {"activeColor": active, "readyReplicas": count(active, "readyReplicas")}}
+    return {
+        "children": children,
+        "status": {"activeColor": active, "activeTemplate": current, "readyReplicas": count(active, "readyReplicas")},
+    }
 
 
 if __name__ == "__main__":

@@ -17,7 +17,8 @@ def sync(request):
     replicas = 0 if finalizing else spec.get("replicas", 1)
     pods = {int(n.rsplit("-", 1)[1]): pod for n, pod in request["children"]["Pod.v1"].items()}
 
-    wanted = {n for n in pods if n < replicas}
+    failed = {n for n, pod in pods.items() if pod.get("status", {}).get("phase") == "Failed"}
+    wanted = {n for n in pods if n < replicas} - failed  # it is deleted, and then created again
     excess = sorted(n for n in pods if n >= replicas)
     wanted.update(excess[:-1])  # the highest goes, and the next one after it
     for n in range(replicas):
