@@ -2,7 +2,7 @@ package function
 
 import (
 	"bytes"
-	stdjson "encoding/json"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,19 +13,19 @@ import (
 	"strconv"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/util/json"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
 // decodeAnswer reads the answer to the request with this ID. Unknown fields are errors: a misspelled option would be ignored
 // otherwise.
 func decodeAnswer(data []byte, id string) (*Answer, error) {
 	answer := &Answer{}
-	decoder := stdjson.NewDecoder(bytes.NewReader(data))
+	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(answer); err != nil {
 		return nil, fmt.Errorf("it is not an answer of protocol %d: %w", ProtocolVersion, err)
 	}
-	if _, err := decoder.Token(); err != io.EOF { //nolint:errorlint // the decoder returns it unwrapped.
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("it has more than one JSON value")
 	}
 	switch {
@@ -123,7 +123,7 @@ func storable(value any) any {
 // difference returns the path of the first difference between two JSON values, or "" if they are equal.
 func difference(a, b []byte) string {
 	var x, y any
-	if json.Unmarshal(a, &x) != nil || json.Unmarshal(b, &y) != nil {
+	if utiljson.Unmarshal(a, &x) != nil || utiljson.Unmarshal(b, &y) != nil {
 		return "their beginning"
 	}
 	return strings.TrimPrefix(differenceOf(x, y, ""), ".")

@@ -55,7 +55,7 @@ type OwnedKind struct {
 
 // Load reads the declaration in a YAML file. The error names the file and every mistake.
 func Load(file string) (Config, error) {
-	data, err := os.ReadFile(file)
+	data, err := os.ReadFile(file) //nolint:gosec // the user names the file.
 	if err != nil {
 		return Config{}, fmt.Errorf("reading the declaration of the operator: %w", err)
 	}

@@ -19,7 +19,7 @@ import (
 var golden embed.FS
 
 // CheckConformance checks a library for functions in some language. The function behind the transport is the one that
-// docs/functions.md describes for this purpose: it uses each word of the protocol. Each case is one line of out. The error
+// docs/python-operators.md describes for this purpose: it uses each word of the protocol. Each case is one line of out. The error
 // tells how many cases failed.
 func CheckConformance(ctx context.Context, t Transport, out io.Writer) error {
 	if err := t.Validate(); err != nil {
@@ -63,7 +63,9 @@ var variants = []struct {
 	{"as it is", func(map[string]any) {}},
 	{"with a field of a later protocol", func(request map[string]any) { request["later"] = []any{1} }},
 	{"with a megabyte of other text", func(request map[string]any) { annotate(request, strings.Repeat("x", 1<<20)) }},
-	{"with line breaks and other letters", func(request map[string]any) { annotate(request, "a\nb\u2028\u00e9\U0001F600\"\\") }},
+	{"with line breaks and other letters", func(request map[string]any) {
+		annotate(request, "a\nb\u2028\u00e9\U0001F600\"\\")
+	}},
 }
 
 func annotate(request map[string]any, text string) {

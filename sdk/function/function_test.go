@@ -77,10 +77,10 @@ func TestObject(t *testing.T) {
 	if !ok {
 		t.Fatal("the copy is of another type")
 	}
-	o.Status.Fields["seen"].(map[string]any)["n"] = int64(8) //nolint:forcetypeassert // the text above has it.
+	o.Status.Fields["seen"].(map[string]any)["n"] = int64(8)
 	o.Labels["x"] = "z"
 	o.Status.Conditions[0].Status = metav1.ConditionFalse
-	o.Fields["spec"].(map[string]any)["big"] = int64(0) //nolint:forcetypeassert // likewise.
+	o.Fields["spec"].(map[string]any)["big"] = int64(0)
 	data, err := json.Marshal(copied)
 	if err != nil {
 		t.Fatal(err)
@@ -99,7 +99,7 @@ func TestObject(t *testing.T) {
 		t.Errorf("a large integer is %s", data)
 	}
 	list := &ObjectList{Items: []Object{*o}}
-	if items := list.DeepCopyObject().(*ObjectList).Items; items[0].Name != "a" { //nolint:forcetypeassert // it is its own type.
+	if items := list.DeepCopyObject().(*ObjectList).Items; items[0].Name != "a" {
 		t.Errorf("the items are %v", items)
 	}
 	if data, err := json.Marshal(Status{}); err != nil || string(data) != "{}" {

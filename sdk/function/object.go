@@ -4,10 +4,11 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/json"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
 )
@@ -95,11 +96,11 @@ var engineFields = []string{"observedGeneration", "conditions"}
 
 // marshalWith encodes a struct, with additional fields.
 func marshalWith(fields map[string]any, known any) ([]byte, error) {
-	data, err := json.Marshal(known)
+	data, err := utiljson.Marshal(known)
 	if err != nil || len(fields) == 0 {
 		return data, err
 	}
-	rest, err := json.Marshal(fields)
+	rest, err := utiljson.Marshal(fields)
 	if err != nil {
 		return nil, err
 	}
@@ -111,20 +112,13 @@ func marshalWith(fields map[string]any, known any) ([]byte, error) {
 
 // unmarshalWith decodes a struct, and returns the fields that are not named.
 func unmarshalWith(data []byte, known any, names ...string) (map[string]any, error) {
-	if err := json.Unmarshal(data, known); err != nil {
+	if err := utiljson.Unmarshal(data, known); err != nil {
 		return nil, fmt.Errorf("decoding: %w", err)
 	}
 	var fields map[string]any
-	if err := json.Unmarshal(data, &fields); err != nil {
+	if err := utiljson.Unmarshal(data, &fields); err != nil {
 		return nil, fmt.Errorf("decoding: %w", err)
 	}
-	maps.DeleteFunc(fields, func(name string, _ any) bool {
-		for _, known := range names {
-			if name == known {
-				return true
-			}
-		}
-		return false
-	})
+	maps.DeleteFunc(fields, func(name string, _ any) bool { return slices.Contains(names, name) })
 	return fields, nil
 }

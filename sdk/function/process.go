@@ -231,8 +231,10 @@ func (w *worker) read(reader *io.PipeReader, limit int) {
 		w.send(line{data: bytes.Clone(scanner.Bytes())})
 	}
 	if errors.Is(scanner.Err(), bufio.ErrTooLong) {
-		w.send(line{err: &CallError{ReasonInvalidAnswer,
-			fmt.Sprintf("the answer of the function is larger than %d bytes", limit)}})
+		w.send(line{err: &CallError{
+			ReasonInvalidAnswer,
+			fmt.Sprintf("the answer of the function is larger than %d bytes", limit),
+		}})
 	}
 	_ = reader.Close() // the process gets an error if it writes more
 }

@@ -113,7 +113,7 @@ func (f *caller) run(ctx context.Context, p *desired.Pass, call string) error {
 	return bug(ReasonInvalidAnswer, "the function names further references in each of %d answers", maxReads)
 }
 
-// bug returns the error for a mistake of the function: it is retried with exponential backoff.
+// A bug is the error for a mistake of the function: it is retried with exponential backoff.
 func bug(reason, format string, args ...any) error {
 	return &retry.ReconcileError{Class: retry.ClassPanic, Reason: reason, Message: fmt.Sprintf(format, args...)}
 }

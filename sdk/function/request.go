@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/json"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/homeostat-dev/homeostat/sdk/apply"
@@ -63,9 +63,9 @@ func fields(o client.Object, gvk schema.GroupVersionKind) (map[string]any, error
 	if u, ok := o.(*unstructured.Unstructured); ok {
 		content = maps.Clone(u.Object)
 	} else {
-		data, err := json.Marshal(o)
+		data, err := utiljson.Marshal(o)
 		if err == nil {
-			err = json.Unmarshal(data, &content)
+			err = utiljson.Unmarshal(data, &content)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("encoding %s %s: %w", gvk.Kind, o.GetName(), err)
@@ -104,15 +104,16 @@ func (r Reference) read(reader *reference.Reader, kinds *observed.Kinds, home st
 	like := ofKind(schema.FromAPIVersionAndKind(r.APIVersion, r.Kind))
 	gvk := like.GroupVersionKind()
 	t := reference.Target{ID: object.ID{GVK: gvk, Key: types.NamespacedName{Namespace: r.Namespace, Name: r.Name}}}
-	if r.Name == "" {
+	switch {
+	case r.Name == "":
 		selector, err := labels.Parse(r.Selector)
 		if err != nil {
 			return nil, bug(ReasonInvalidAnswer, "the selector of the reference to kind %s: %s", gvk.Kind, err)
 		}
 		t.Labels = selector.String()
-	} else if r.Selector != "" {
+	case r.Selector != "":
 		return nil, bug(ReasonInvalidAnswer, "the reference to %s has a name and a selector", t)
-	} else {
+	default:
 		named := like.DeepCopy()
 		named.SetNamespace(r.Namespace)
 		kinds.DefaultNamespace(named, gvk, home)
@@ -135,4 +136,4 @@ func (r Reference) read(reader *reference.Reader, kinds *observed.Kinds, home st
 }
 
 // encode returns the JSON of a request in one line.
-func encode(req *Request) ([]byte, error) { return json.Marshal(req) }
+func encode(req *Request) ([]byte, error) { return utiljson.Marshal(req) }

@@ -190,16 +190,26 @@ func TestMistakesOfHooks(t *testing.T) {
 		want                   string
 	}{
 		"no JSON": {0, "/sync", "Traceback", function.ReasonInvalidAnswer, "the response of the sync hook is not usable: invalid"},
-		"other kind": {0, "/sync", `{"children": [{"apiVersion": "v1", "kind": "Service"}]}`, function.ReasonInvalidAnswer,
-			"the response of the sync hook: children[0]: kind Service (v1) is not in spec.childResources: add it"},
-		"attachment": {1, "/sync", `{"attachments": [{"apiVersion": "v1", "kind": "Pod"}]}`, function.ReasonInvalidAnswer,
-			"the response of the sync hook: attachments[0]: kind Pod (v1) is not in spec.attachments: add it"},
-		"status of a decorated object": {1, "/sync", `{"status": {}}`, function.ReasonInvalidAnswer,
-			"the response of the sync hook: it has a status: the status of a decorated object belongs to the controller of its kind"},
-		"condition": {0, "/sync", `{"status": {"conditions": [1]}}`, function.ReasonInvalidAnswer,
-			"the response of the sync hook: status.conditions[0]: json"},
-		"unknown resource": {0, "/customize", `{"relatedResources": [{"apiVersion": "v1", "resource": "nodes"}]}`,
-			function.ReasonInvalidAnswer, "the customize hook: finding the kind of resource nodes of v1"},
+		"other kind": {
+			0, "/sync", `{"children": [{"apiVersion": "v1", "kind": "Service"}]}`, function.ReasonInvalidAnswer,
+			"the response of the sync hook: children[0]: kind Service (v1) is not in spec.childResources: add it",
+		},
+		"attachment": {
+			1, "/sync", `{"attachments": [{"apiVersion": "v1", "kind": "Pod"}]}`, function.ReasonInvalidAnswer,
+			"the response of the sync hook: attachments[0]: kind Pod (v1) is not in spec.attachments: add it",
+		},
+		"status of a decorated object": {
+			1, "/sync", `{"status": {}}`, function.ReasonInvalidAnswer,
+			"the response of the sync hook: it has a status: the status of a decorated object belongs to the controller of its kind",
+		},
+		"condition": {
+			0, "/sync", `{"status": {"conditions": [1]}}`, function.ReasonInvalidAnswer,
+			"the response of the sync hook: status.conditions[0]: json",
+		},
+		"unknown resource": {
+			0, "/customize", `{"relatedResources": [{"apiVersion": "v1", "resource": "nodes"}]}`,
+			function.ReasonInvalidAnswer, "the customize hook: finding the kind of resource nodes of v1",
+		},
 		"selector": {0, "/customize", `{"relatedResources": [{"apiVersion": "v1", "resource": "pods", "labelSelector":
 			{"matchLabels": {"a": "b c"}}}]}`, function.ReasonInvalidAnswer, "the customize hook: "},
 	} {
