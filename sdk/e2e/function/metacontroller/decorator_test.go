@@ -53,7 +53,7 @@ func TestServicePerPod(t *testing.T) {
 	idle(k, names)
 	var plan strings.Builder
 	err := ops[0].PrintPlans(t.Context(), k.Config, []string{k.Namespace}, &plan)
-	if err != nil || !strings.Contains(plan.String(), "StatefulSet nginx") {
+	if err != nil || !strings.Contains(plan.String(), "/nginx\n  nothing would be done\n") {
 		t.Errorf("the plan is %q, %v", plan.String(), err)
 	}
 
@@ -126,7 +126,10 @@ func TestServicePerPodFaults(t *testing.T) {
 			nginx.SetAnnotations(nil)
 			k.Apply(nginx)
 		}},
+		{Name: "restore the annotation", Do: func(k *testkit.K) { k.Apply(sample("service-per-pod")) }},
 		{Name: "delete", Do: func(k *testkit.K) { k.Delete(sample("service-per-pod")) }},
 	}
-	chaos.Sweep(t, operators(t, "service-per-pod")[0], scenario, chaos.All)
+	// See TestBlueGreenFaults.
+	ports := chaos.ExternallyManaged("services/nginx-0.spec.ports", "services/nginx-1.spec.ports")
+	chaos.Sweep(t, operators(t, "service-per-pod")[0], scenario, chaos.All, ports)
 }
