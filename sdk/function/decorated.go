@@ -102,6 +102,12 @@ func (c Config) selects(o desired.Object) bool {
 	return c.Selects(excluding(o.GetLabels(), own.Labels), excluding(o.GetAnnotations(), own.Annotations))
 }
 
+// needsFinalizer reports whether the function is called for the clean-up of the object. One that is being deleted has the
+// finalizer if it was selected before.
+func (c Config) needsFinalizer(o desired.Object) bool {
+	return c.Finalize && (!o.GetDeletionTimestamp().IsZero() || c.selects(o))
+}
+
 // excluding returns the entries of a map whose keys are not in another.
 func excluding(entries, others map[string]string) map[string]string {
 	rest := maps.Clone(entries)

@@ -155,7 +155,7 @@ func (op *Operator) definition(connection Connection) *desired.Definition {
 		AddToScheme: op.addToScheme, Validate: op.validate,
 		New:            func() desired.Object { return &Object{} },
 		Reconcile:      f.reconcile,
-		NeedsFinalizer: func(o desired.Object) bool { return c.Finalize && c.selects(o) },
+		NeedsFinalizer: c.needsFinalizer,
 		Selects:        func(types.NamespacedName) bool { return true },
 		Paused:         func(desired.Object) bool { return false },
 		DryRun:         func(desired.Object) bool { return false },

@@ -12,7 +12,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -227,75 +226,6 @@ func (o objects) add(object map[string]any, home string) {
 	o[kind][name] = object
 }
 
-// customizeResponse is the response of the customize hook.
-type customizeResponse struct {
-	RelatedResources []struct {
-		Resource      `json:",inline"`
-		LabelSelector *metav1.LabelSelector `json:"labelSelector"`
-		Namespace     string                `json:"namespace"`
-		Names         []string              `json:"names"`
-	} `json:"relatedResources"`
-}
-
-// customize calls the customize hook, and returns the related objects, or nil if the engine has to read them first.
-func (c *connection) customize(ctx context.Context, req *function.Request, answer *function.Answer) (objects, error) {
-	related := objects{}
-	if c.hooks[customizeHook] == nil {
-		return related, nil
-	}
-	var response customizeResponse
-	request := map[string]any{"controller": c.Controller.content(), "parent": req.Object}
-	if err := c.call(ctx, customizeHook, request, &response); err != nil {
-		return nil, err
-	}
-	home := (&unstructured.Unstructured{Object: req.Object}).GetNamespace()
-	for _, r := range response.RelatedResources {
-		k, err := c.kind(r.Resource)
-		var selector string
-		if err == nil && r.LabelSelector != nil {
-			selector, err = notation(r.LabelSelector)
-		}
-		if err != nil {
-			return nil, &function.CallError{Reason: function.ReasonInvalidAnswer, Message: "the customize hook: " + err.Error()}
-		}
-		related[key(k)] = map[string]map[string]any{}
-		reference := function.Reference{APIVersion: k.APIVersion, Kind: k.Kind, Namespace: r.Namespace}
-		if r.Namespace == "" && c.isNamespaced(k) { // also of a selection
-			reference.Namespace = home
-		}
-		if len(r.Names) == 0 {
-			reference.Selector = selector
-			answer.References = append(answer.References, reference)
-		}
-		for _, name := range r.Names {
-			reference.Name = name
-			answer.References = append(answer.References, reference)
-		}
-	}
-	for _, wanted := range answer.References {
-		i := slices.IndexFunc(req.References, func(r function.Reference) bool {
-			r.Objects = nil
-			return fmt.Sprint(r) == fmt.Sprint(wanted)
-		})
-		if i < 0 {
-			return nil, nil
-		}
-		for _, o := range req.References[i].Objects {
-			related.add(o, home)
-		}
-	}
-	return related, nil
-}
-
-// notation returns a selector in the notation of kubectl.
-func notation(s *metav1.LabelSelector) (string, error) {
-	selector, err := metav1.LabelSelectorAsSelector(s)
-	if err != nil {
-		return "", err
-	}
-	return selector.String(), nil
-}
-
 // translate writes the response of a sync or finalize hook into the answer.
 func (c *connection) translate(req *function.Request, response *syncResponse, answer *function.Answer) error {
 	children := response.Children
@@ -373,44 +303,6 @@ func (c *connection) child(
 		APIVersion: k.APIVersion, Kind: k.Kind, Namespace: child.Object.GetNamespace(), Name: child.Object.GetName(),
 	}
 	return child, nil
-}
-
-// set sets the options of a child for its update strategy.
-func (s UpdateStrategy) set(child *function.Child, live map[string]any) {
-	switch s.Method {
-	case "", "OnDelete":
-		child.CreateOnly = true
-	case "Recreate", "RollingRecreate":
-		child.OnImmutable = "Recreate"
-	}
-	if len(s.StatusChecks.Conditions) == 0 {
-		return
-	}
-	child.Ready = &function.Readiness{OK: true}
-	for _, check := range s.StatusChecks.Conditions {
-		if message := check.missing(live); message != "" {
-			child.Ready = &function.Readiness{Message: message}
-		}
-	}
-}
-
-// missing returns what an object lacks for a status check.
-func (s StatusCheck) missing(live map[string]any) string {
-	conditions, _, _ := unstructured.NestedSlice(live, "status", "conditions")
-	for _, item := range conditions {
-		c, _ := item.(map[string]any)
-		if c["type"] != s.Type {
-			continue
-		}
-		switch {
-		case s.Status != nil && c["status"] != *s.Status:
-			return fmt.Sprintf("condition %s is %v", s.Type, c["status"])
-		case s.Reason != nil && c["reason"] != *s.Reason:
-			return fmt.Sprintf("condition %s has the reason %v", s.Type, c["reason"])
-		}
-		return ""
-	}
-	return fmt.Sprintf("condition %s is missing", s.Type)
 }
 
 func (c *connection) strategy(k function.Kind) (UpdateStrategy, error) {

@@ -31,6 +31,9 @@ func (e *Reconciler) result(
 		if out.wrote {
 			return true, reconcile.Result{}
 		}
+		if e.op.Decorates && out.err != nil { // no condition shows it
+			log.FromContext(ctx).Info("The object is not in its desired state", "error", out.err.Error())
+		}
 		st.failures = 0 // only here: in an operator that never converges every reconcile succeeds
 		next := out.requeue
 		if class != retry.ClassInvalid { // an edit of the object ends it

@@ -49,7 +49,8 @@ def test_the_golden_files_have_each_field_of_the_protocol() -> None:
     for file in REQUESTS:
         collect(json.loads(file.read_text()))
         collect(answer_to(file))
-    assert len(fields) > 40 and fields - found == set()
+    decorators = {"labels", "annotations"}  # for hooks of Metacontroller only
+    assert len(fields) > 40 and fields - found == decorators
 
 
 def run(*lines: bytes) -> "subprocess.CompletedProcess[bytes]":

@@ -64,6 +64,7 @@ def rolled_out(deployment: h.Object) -> Union[bool, str]:
 
 
 def finalize(p: h.Pass) -> None:
+    p.set_unfinished("Draining", "shop-1 is still there")
     p.orphan_children(("v1", "PersistentVolumeClaim"))
     for pod in p.children:
         if pod["kind"] == "Pod":

@@ -2,6 +2,7 @@ package metacontroller_test
 
 import (
 	"maps"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -50,6 +51,11 @@ func TestServicePerPod(t *testing.T) {
 		func(s *appsv1.StatefulSet) bool { return s.Status.ReadyReplicas == 2 && len(s.Status.Conditions) == 0 }))
 	idle(k, services)
 	idle(k, names)
+	var plan strings.Builder
+	err := ops[0].PrintPlans(t.Context(), k.Config, []string{k.Namespace}, &plan)
+	if err != nil || !strings.Contains(plan.String(), "/nginx\n  nothing would be done\n") {
+		t.Errorf("the plan is %q, %v", plan.String(), err)
+	}
 
 	// Drift: a changed Service, a deleted one, a removed label, and a changed annotation.
 	changed := service("nginx-0")
@@ -120,7 +126,10 @@ func TestServicePerPodFaults(t *testing.T) {
 			nginx.SetAnnotations(nil)
 			k.Apply(nginx)
 		}},
+		{Name: "restore the annotation", Do: func(k *testkit.K) { k.Apply(sample("service-per-pod")) }},
 		{Name: "delete", Do: func(k *testkit.K) { k.Delete(sample("service-per-pod")) }},
 	}
-	chaos.Sweep(t, operators(t, "service-per-pod")[0], scenario, chaos.All)
+	// See TestBlueGreenFaults.
+	ports := chaos.ExternallyManaged("services/nginx-0.spec.ports", "services/nginx-1.spec.ports")
+	chaos.Sweep(t, operators(t, "service-per-pod")[0], scenario, chaos.All, ports)
 }
