@@ -18,8 +18,8 @@
 // The objects of config/webhook become the webhooks of the ClusterServiceVersion, as does the conversion of a definition.
 // OLM makes the Service and the certificate.
 //
-// The folder config/olm, if there is one, takes the place of config/default. An operator whose webhooks are not necessary can
-// have a bundle without webhooks, which also the versions of OLM without support for them install.
+// The folder config/olm, if there is one, takes the place of config/default. An operator whose webhooks are not necessary
+// can have a bundle without webhooks, which also the versions of OLM without support for them install.
 //
 // A bundle leaves out kinds that OLM does not install: the namespace, network policies and admission policies. Permissions
 // within the operator's namespace become permissions in all namespaces, because OLM does that for an operator that watches

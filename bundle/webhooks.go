@@ -18,8 +18,8 @@ import (
 )
 
 // separateWebhooks removes the objects of config/webhook from the others. OLM makes a Service, the configurations and the
-// certificate itself, so the operator needs no permission for them. Objects that the overlay does not have are no webhooks of
-// the bundle.
+// certificate itself, so the operator needs no permission for them. Objects that the overlay does not have are no webhooks
+// of the bundle.
 func (c *config) separateWebhooks() {
 	all, webhooks := c.objects, c.webhooks
 	c.objects = without(all, webhooks)

@@ -18,9 +18,9 @@ import (
 //go:embed testdata/*.json
 var golden embed.FS
 
-// CheckConformance checks a library for functions in some language. The function behind the transport is the one that
-// docs/python-operators.md describes for this purpose: it uses each word of the protocol. Each case is one line of out. The error
-// tells how many cases failed.
+// CheckConformance checks a library for functions in some language. The function behind the transport is the one that the
+// requests and answers in testdata describe: it uses each word of the protocol, as sdk/python/tests/web.py does in Python.
+// Each case is one line of out. The error tells how many cases failed.
 func CheckConformance(ctx context.Context, t Transport, out io.Writer) error {
 	if err := t.Validate(); err != nil {
 		return err

@@ -121,7 +121,8 @@ func excluding(entries, others map[string]string) map[string]string {
 // recordMetadata records the labels and annotations of an answer for a decorated object, and refuses a status.
 func recordMetadata(p *desired.Pass, answer *Answer) error {
 	if answer.Status != nil || answer.Conditions != nil || answer.NotReady != nil || answer.Suspended != nil {
-		return bug(ReasonInvalidAnswer, "the answer has a status: that of a decorated object belongs to the controller of its kind")
+		return bug(ReasonInvalidAnswer, "the answer has a status: that of a decorated object belongs to the "+
+			"controller of its kind")
 	}
 	p.Metadata = &object.MetadataEntries{Labels: answer.Labels, Annotations: answer.Annotations}
 	return nil

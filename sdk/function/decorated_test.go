@@ -27,7 +27,8 @@ func TestDecorated(t *testing.T) {
 
 func TestBuiltInKind(t *testing.T) {
 	t.Parallel()
-	op := &Operator{Config: Config{Version: 1, Name: "a", Kind: Kind{"apps/v1", "Deployment"}}, Function: &Process{Command: []string{"x"}}}
+	config := Config{Version: 1, Name: "a", Kind: Kind{"apps/v1", "Deployment"}}
+	op := &Operator{Config: config, Function: &Process{Command: []string{"x"}}}
 	if err := op.validate(); err == nil {
 		t.Error("a function must not reconcile a built-in kind")
 	}

@@ -64,8 +64,8 @@ func TestObject(t *testing.T) {
 	t.Parallel()
 	const text = `{"apiVersion":"example.com/v1","kind":"Page","metadata":{"name":"a","labels":{"x":"y"}},` +
 		`"spec":{"big":9007199254740993,"list":[1,2.5,null]},"data":{"k":"v"},` +
-		`"status":{"observedGeneration":3,"conditions":[{"type":"Ready","status":"True","lastTransitionTime":"2026-01-02T03:04:05Z",` +
-		`"reason":"Succeeded","message":""}],"seen":{"n":7}}}`
+		`"status":{"observedGeneration":3,"conditions":[{"type":"Ready","status":"True",` +
+		`"lastTransitionTime":"2026-01-02T03:04:05Z","reason":"Succeeded","message":""}],"seen":{"n":7}}}`
 	o := &Object{}
 	if err := json.Unmarshal([]byte(text), o); err != nil {
 		t.Fatal(err)
@@ -131,9 +131,9 @@ func TestDecodeAnswer(t *testing.T) {
 		`{"protocol":1,"id":"1"}{}`:     "more than one JSON value",
 		`{"protocol":1,"id":"2"}`:       `its id is "2", and that of the request is "1"`,
 		`{"protocol":1,"id":"1","x":1}`: `unknown field "x"`,
-		`{"protocol":1,"id":"1","error":"a","wait":{"reason":"A","message":"b"}}`:        "more than one of unfinished, wait, invalid and error",
+		`{"protocol":1,"id":"1","error":"a","wait":{"reason":"A","message":"b"}}`:        "more than one of unfinished, wait,",
 		`{"protocol":1,"id":"1","wait":{"reason":"A"}}`:                                  "wait needs a reason and a message",
-		`{"protocol":1,"id":"1","status":{"conditions":[]}}`:                             "status.conditions is written by the engine",
+		`{"protocol":1,"id":"1","status":{"conditions":[]}}`:                             "status.conditions is written by the",
 		`{"protocol":1,"id":"1","requeueAfterSeconds":-1}`:                               "requeueAfterSeconds is -1",
 		`{"protocol":1,"id":"1","children":[{"object":{"kind":"A","apiVersion":"v1"}}]}`: "children[0]: object needs apiVersion",
 		`{"protocol":1,"id":"1","children":[{"object":{"kind":"A","apiVersion":"v1","metadata":{"name":"a"}},` +
@@ -150,7 +150,8 @@ func TestDecodeAnswer(t *testing.T) {
 // A status has the values that the API server returns for it.
 func TestStorable(t *testing.T) {
 	t.Parallel()
-	answer, err := decodeAnswer([]byte(`{"protocol":1,"id":"1","status":{"a":2.0,"b":null,"c":{"d":null},"e":[1,0.5,{"f":null}]}}`), "1")
+	const text = `{"protocol":1,"id":"1","status":{"a":2.0,"b":null,"c":{"d":null},"e":[1,0.5,{"f":null}]}}`
+	answer, err := decodeAnswer([]byte(text), "1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +194,8 @@ func TestServerURL(t *testing.T) {
 
 func TestSeconds(t *testing.T) {
 	t.Parallel()
-	for n, want := range map[float64]time.Duration{0: 0, 1.5: 1500 * time.Millisecond, -1: -time.Second, 1e18: 365 * 24 * time.Hour} {
+	const year = 365 * 24 * time.Hour
+	for n, want := range map[float64]time.Duration{0: 0, 1.5: 1500 * time.Millisecond, -1: -time.Second, 1e18: year} {
 		if got := seconds(n); got != want {
 			t.Errorf("%v s is %s, want %s", n, got, want)
 		}

@@ -122,7 +122,8 @@ func (op *Operator) validate() error {
 		return fmt.Errorf("operator %q is not usable: %w", op.Config.Name, err)
 	}
 	if !op.Config.Decorates && clientgoscheme.Scheme.Recognizes(op.Config.Kind.gvk()) {
-		return fmt.Errorf("kind %s is built-in and has a controller of its own: only a custom kind can be reconciled by a function",
+		return fmt.Errorf("kind %s is built-in and has a controller of its own: only a custom kind can be reconciled by a "+
+			"function",
 			op.Config.Kind)
 	}
 	return nil

@@ -26,9 +26,9 @@ const (
 	DefaultSize         = 2
 )
 
-// Process is a [Transport] to a function in child processes: each request is one line of JSON on the standard input, and each
-// answer one line on the standard output. The standard error is logged. A process has one request at a time. One that ends,
-// answers anything else or does not answer in time is killed, with its descendants, and replaced by the next call.
+// Process is a [Transport] to a function in child processes: each request is one line of JSON on the standard input, and
+// each answer one line on the standard output. The standard error is logged. A process has one request at a time. One that
+// ends, answers anything else or does not answer in time is killed, with its descendants, and replaced by the next call.
 // Processes that fail one after the other are started with increasing delays, up to 10 seconds.
 type Process struct {
 	// Command is the program and its arguments. Required.

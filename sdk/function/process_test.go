@@ -64,8 +64,8 @@ func TestProcessesAtOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	// An answer waits until both processes have a request.
-	c := shell(t, `while read -r line; do : > "`+dir+`/$line"; while [ ! -e "`+dir+`/a" ] || [ ! -e "`+dir+`/b" ]; do sleep 0.01; `+
-		`done; echo $$; done`, nil)
+	c := shell(t, `cd "`+dir+`"; while read -r line; do : > "$line"; while [ ! -e a ] || [ ! -e b ]; do sleep 0.01; done; `+
+		`echo $$; done`, nil)
 	var wg sync.WaitGroup
 	for _, name := range []string{"a", "b"} {
 		wg.Go(func() {
@@ -87,7 +87,7 @@ func TestProcessFailures(t *testing.T) {
 		"a signal":          {"read -r line; kill -9 $$", ReasonCrashed, "signal: killed"},
 		"it closes stdin":   {"exec <&-; sleep 100", ReasonCrashed, "ended in the call"},
 		"no answer":         {"sleep 100", ReasonTimeout, "did not answer in time"},
-		"a long answer":     {"read -r line; head -c 2000 /dev/zero | tr '\\0' x; sleep 100", ReasonInvalidAnswer, "larger than 1000 bytes"},
+		"a long answer":     {"read -r line; printf %2000s; sleep 100", ReasonInvalidAnswer, "larger than 1000 bytes"},
 		"it reads nothing":  {"sleep 100 & sleep 100", ReasonTimeout, "did not answer in time"},
 		"it does not exist": {"", ReasonUnavailable, "cannot be started"},
 	} {

@@ -62,7 +62,8 @@ type Reference struct {
 
 // Answer is what a function returns: the desired state.
 //
-// At most one of Unfinished, Wait, Invalid and Error is set. If one of the last three is, no child is applied or deleted, and the status, the conditions
+// At most one of Unfinished, Wait, Invalid and Error is set. If one of the last three is, no child is applied or deleted,
+// and the status, the conditions
 // and the events are written. If References has an entry that the request did not have, nothing of the answer is carried
 // out: the function is called again with the objects.
 type Answer struct {

@@ -80,6 +80,22 @@ func recordStatus(p *desired.Pass, answer *Answer) error {
 	if answer.Status != nil {
 		o.Status.Fields = answer.Status
 	}
+	if err := recordConditions(o, answer); err != nil {
+		return err
+	}
+	override := answer.NotReady
+	if answer.Suspended != nil {
+		override = answer.Suspended
+		p.IsSuspended = true
+	}
+	if override != nil {
+		p.Override = &desired.ReadyOverride{Reason: override.Reason, Message: override.Message}
+	}
+	return nil
+}
+
+// recordConditions replaces the conditions of the function.
+func recordConditions(o *Object, answer *Answer) error {
 	if answer.Conditions != nil {
 		o.Status.Conditions = slices.DeleteFunc(o.Status.Conditions, func(c metav1.Condition) bool {
 			present := slices.ContainsFunc(answer.Conditions, func(a Condition) bool { return a.Type == c.Type })
@@ -97,14 +113,6 @@ func recordStatus(p *desired.Pass, answer *Answer) error {
 			return bug(ReasonInvalidAnswer, "condition %q has the reason %q: both are needed", c.Type, c.Reason)
 		}
 		conditions.Set(o, c.Type, value, c.Reason, c.Message)
-	}
-	override := answer.NotReady
-	if answer.Suspended != nil {
-		override = answer.Suspended
-		p.IsSuspended = true
-	}
-	if override != nil {
-		p.Override = &desired.ReadyOverride{Reason: override.Reason, Message: override.Message}
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -222,13 +223,13 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// crash runs a program several times, which crashes at a random request. Before each run a client of v1 changes all rules, so
-// that the program has work, and the fields that are wanted, if they are given.
+// crash runs a program several times, which crashes at a random request. Before each run a client of v1 changes all rules,
+// so that the program has work, and the fields that are wanted, if they are given.
 func (u *upgrade) crash(r release, want map[string]map[string]any) {
 	u.t.Helper()
 	for range crashes {
 		if want != nil {
-			value := fmt.Sprint(u.random.IntN(1000))
+			value := strconv.Itoa(u.random.IntN(1000))
 			for i := range live {
 				o := u.rule(i)
 				u.Update(o, func() { set(o, value, "labels", "add", "round") })
@@ -239,8 +240,8 @@ func (u *upgrade) crash(r release, want map[string]map[string]any) {
 	}
 }
 
-// changeInV2 lets a client of v2 change half of the rules, and create selectors that v1 has another form of. The wanted fields
-// of v1 become those that a client of v1 reads.
+// changeInV2 lets a client of v2 change half of the rules, and create selectors that v1 has another form of. The wanted
+// fields of v1 become those that a client of v1 reads.
 func (u *upgrade) changeInV2(want map[string]map[string]any) {
 	u.t.Helper()
 	u.Wait("the conversion", func(ctx context.Context) error { return u.Client.List(ctx, list("v2")) })

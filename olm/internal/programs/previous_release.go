@@ -61,8 +61,8 @@ func (r *PreviousRelease) program(ctx context.Context, operator, version string)
 	return project.Build(ctx)
 }
 
-// Project returns an operator as it was released in a version such as v0.1.0. It returns nil if the repository's history does
-// not have the commit.
+// Project returns an operator as it was released in a version such as v0.1.0. It returns nil if the repository's history
+// does not have the commit.
 func (r *PreviousRelease) Project(ctx context.Context, operator, version string) (*sandbox.Project, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

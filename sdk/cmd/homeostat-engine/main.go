@@ -5,8 +5,8 @@
 //
 // The first argument is the declaration of the operator, see package function. The command after two dashes is the function
 // as a process, which is started and supervised; --function-url names a server instead. If both are given, the command is
-// not used. The manifests of CompositeControllers and DecoratorControllers of Metacontroller are declarations too: their hooks
-// are the function, and --function-url replaces the scheme and the host of the URLs. The other flags are those of each
+// not used. The manifests of CompositeControllers and DecoratorControllers of Metacontroller are declarations too: their
+// hooks are the function, and --function-url replaces the scheme and the host of the URLs. The other flags are those of each
 // operator: see --help.
 //
 //	homeostat-engine conformance -- COMMAND
@@ -76,33 +76,39 @@ func newProgram(args []string) (*program.Program, []string, error) {
 	}
 	p.Flags = func(fs *flag.FlagSet) { defineFlags(fs, op, process, server) }
 	p.Operators = func() ([]program.Runnable, error) {
-		switch {
-		case len(controllers) > 0:
-			var all []program.Runnable
-			for _, c := range controllers {
-				all = append(all, &metacontroller.Operator{
-					Controller: c, Base: server.URL, MaxAnswer: process.MaxAnswer, PurityChecks: op.PurityChecks,
-				})
-			}
-			return all, nil
-		case op.Config.Name == "":
-			return nil, errors.New("the declaration of the operator is missing: " + usage)
-		case process.Size < 1:
-			return nil, fmt.Errorf("--function-processes=%d: it must be at least 1", process.Size)
-		case process.Timeout <= 0 || process.StartTimeout <= 0 || process.MaxAnswer <= 0:
-			return nil, errors.New("--function-timeout, --function-start-timeout and --function-max-answer must be positive")
-		case server.URL != "":
-			server.Timeout = process.Timeout
-			server.MaxAnswer = process.MaxAnswer
-			op.Function = server
-		case len(process.Command) > 0:
-			op.Function = process
-		default:
-			return nil, errors.New("the function is missing: give its command after --, or --function-url")
+		if len(controllers) == 0 {
+			return []program.Runnable{op}, setFunction(op, process, server)
 		}
-		return []program.Runnable{op}, op.Function.Validate()
+		var all []program.Runnable
+		for _, c := range controllers {
+			all = append(all, &metacontroller.Operator{
+				Controller: c, Base: server.URL, MaxAnswer: process.MaxAnswer, PurityChecks: op.PurityChecks,
+			})
+		}
+		return all, nil
 	}
 	return p, args, nil
+}
+
+// setFunction selects the way to the function after all flags have their values.
+func setFunction(op *function.Operator, process *function.Process, server *function.Server) error {
+	switch {
+	case op.Config.Name == "":
+		return errors.New("the declaration of the operator is missing: " + usage)
+	case process.Size < 1:
+		return fmt.Errorf("--function-processes=%d: it must be at least 1", process.Size)
+	case process.Timeout <= 0 || process.StartTimeout <= 0 || process.MaxAnswer <= 0:
+		return errors.New("--function-timeout, --function-start-timeout and --function-max-answer must be positive")
+	case server.URL != "":
+		server.Timeout = process.Timeout
+		server.MaxAnswer = process.MaxAnswer
+		op.Function = server
+	case len(process.Command) > 0:
+		op.Function = process
+	default:
+		return errors.New("the function is missing: give its command after --, or --function-url")
+	}
+	return op.Function.Validate()
 }
 
 func defineFlags(fs *flag.FlagSet, op *function.Operator, process *function.Process, server *function.Server) {

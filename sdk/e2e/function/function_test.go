@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -179,7 +180,7 @@ func TestFaults(t *testing.T) {
 func TestCrashInEachCall(t *testing.T) {
 	t.Parallel()
 	for n := 1; n <= 5; n++ {
-		t.Run(fmt.Sprint(n), func(t *testing.T) {
+		t.Run(strconv.Itoa(n), func(t *testing.T) {
 			t.Parallel()
 			k := testkit.New(t)
 			file := filepath.Join(t.TempDir(), "count")

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
+	"maps"
 	"net/http"
 	"os"
 	"strings"
@@ -69,29 +71,15 @@ func answer(request []byte) []byte {
 	case "large":
 		return []byte(strings.Repeat("x", 2<<20))
 	case "hang":
-		time.Sleep(time.Hour)
-	case "impure":
-		text += time.Now().String()
-	case "other id":
-		a.ID = "none"
-	case "other protocol":
-		a.Protocol = 2
+		_, _ = io.Copy(io.Discard, os.Stdin) // the end of the process ends it
 	case "unknown field":
 		return fmt.Appendf(nil, `{"protocol":1,"id":%q,"childs":[]}`, req.ID)
-	case "error":
-		a.Error = "ValueError: the text is wrong"
-	case "unknown kind":
-		a.Children = []function.Child{{Object: object("v1", "Service", page.GetName(), nil)}}
-	case "unknown reference":
-		a.References = []function.Reference{{APIVersion: "v1", Kind: "Pod", Name: "a"}}
-	case "unfinished":
-		a.Unfinished = &function.Problem{Reason: "A", Message: "b"}
-	case "labels":
-		a.Labels = map[string]string{"a": "b"}
-	case "status not stored":
-		a.Status = map[string]any{"unknown": "x"}
+	case "impure":
+		text += time.Now().String()
 	}
-	if a.Unfinished == nil && a.Labels == nil && a.Error == "" && a.Children == nil && a.References == nil && a.Status == nil {
+	if mistake := mistakes[mode]; mistake != nil {
+		mistake(a)
+	} else {
 		reconcile(&req, a, page.GetName(), text)
 	}
 	data, err := json.Marshal(a)
@@ -99,6 +87,22 @@ func answer(request []byte) []byte {
 		panic(err)
 	}
 	return data
+}
+
+// mistakes are the answers of other modes.
+var mistakes = map[string]func(a *function.Answer){
+	"other id":       func(a *function.Answer) { a.ID = "none" },
+	"other protocol": func(a *function.Answer) { a.Protocol = 2 },
+	"error":          func(a *function.Answer) { a.Error = "ValueError: the text is wrong" },
+	"unfinished":     func(a *function.Answer) { a.Unfinished = &function.Problem{Reason: "A", Message: "b"} },
+	"labels":         func(a *function.Answer) { a.Labels = map[string]string{"a": "b"} },
+	"unknown kind": func(a *function.Answer) {
+		a.Children = []function.Child{{Object: object("v1", "Service", "a", nil)}}
+	},
+	"unknown reference": func(a *function.Answer) {
+		a.References = []function.Reference{{APIVersion: "v1", Kind: "Pod", Name: "a"}}
+	},
+	"status not stored": func(a *function.Answer) { a.Status = map[string]any{"unknown": "x"} },
 }
 
 func reconcile(req *function.Request, a *function.Answer, name, text string) {
@@ -139,9 +143,7 @@ func reconcile(req *function.Request, a *function.Answer, name, text string) {
 
 func object(apiVersion, kind, name string, content map[string]any) unstructured.Unstructured {
 	o := unstructured.Unstructured{Object: map[string]any{}}
-	for field, value := range content {
-		o.Object[field] = value
-	}
+	maps.Copy(o.Object, content)
 	o.SetAPIVersion(apiVersion)
 	o.SetKind(kind)
 	o.SetName(name)

@@ -7,8 +7,8 @@
 // parent has the conditions Ready, Reconciling and Stalled.
 //
 // What differs from Metacontroller: a child is ready according to the engine, unless its update strategy has status checks;
-// a condition Ready, Reconciling or Stalled in the status of a response is left to the engine; revisionHistory has no effect,
-// because a rolling update is carried out by the engine and is always one to the newest revision.
+// a condition Ready, Reconciling or Stalled in the status of a response is left to the engine; revisionHistory has no
+// effect, because a rolling update is carried out by the engine and is always one to the newest revision.
 package metacontroller
 
 import (
@@ -138,14 +138,14 @@ type Resource struct {
 // ChildResource is a kind of children.
 type ChildResource struct {
 	Resource       `json:",inline"`
-	UpdateStrategy UpdateStrategy `json:"updateStrategy,omitempty"`
+	UpdateStrategy UpdateStrategy `json:"updateStrategy,omitzero"`
 }
 
 // UpdateStrategy tells how children that differ are updated.
 type UpdateStrategy struct {
 	// Method is OnDelete (the default), Recreate, InPlace, RollingRecreate or RollingInPlace.
 	Method       string       `json:"method,omitempty"`
-	StatusChecks StatusChecks `json:"statusChecks,omitempty"`
+	StatusChecks StatusChecks `json:"statusChecks,omitzero"`
 }
 
 // StatusChecks are conditions that a child has before the next one is updated.
@@ -188,10 +188,10 @@ type Webhook struct {
 // methods are the values of [UpdateStrategy.Method].
 var methods = []string{"", "OnDelete", "Recreate", "InPlace", "RollingRecreate", "RollingInPlace"}
 
-// Load reads the manifests of controllers in a YAML file, and ignores those of other kinds, such as a Deployment of the hooks.
-// A file without a controller has none. The error names the file and every mistake.
+// Load reads the manifests of controllers in a YAML file, and ignores those of other kinds, such as a Deployment of the
+// hooks. A file without a controller has none. The error names the file and every mistake.
 func Load(file string) ([]*Controller, error) {
-	data, err := os.ReadFile(file)
+	data, err := os.ReadFile(file) //nolint:gosec // the user names the file.
 	if err != nil {
 		return nil, fmt.Errorf("reading the manifest of Metacontroller: %w", err)
 	}

@@ -19,7 +19,9 @@ spec:
   parentResource: {apiVersion: example.com/v1, resource: pages, revisionHistory: {fieldPaths: [spec.template]}}
   childResources:
     - {apiVersion: v1, resource: configmaps, updateStrategy: {method: InPlace}}
-    - {apiVersion: v1, resource: pods, updateStrategy: {method: RollingRecreate, statusChecks: {conditions: [{type: Ready}]}}}
+    - apiVersion: v1
+      resource: pods
+      updateStrategy: {method: RollingRecreate, statusChecks: {conditions: [{type: Ready}]}}
     - {apiVersion: v1, resource: secrets}
   hooks:
     sync: {webhook: {url: "http://hooks.pages/sync", timeout: 5s}}
@@ -59,7 +61,8 @@ func TestLoad(t *testing.T) {
 			t.Errorf("with base %q the address of the hook is %s, %v; it must be %s", base, got, err, want)
 		}
 	}
-	if _, err := Load(file + ".missing"); err == nil || !strings.Contains(err.Error(), "reading the manifest of Metacontroller") {
+	_, err := Load(file + ".missing")
+	if err == nil || !strings.Contains(err.Error(), "reading the manifest of Metacontroller") {
 		t.Errorf("the error for a missing file is %v", err)
 	}
 }
@@ -68,17 +71,19 @@ func TestLoad(t *testing.T) {
 func TestMistakes(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ from, to, want string }{
-		"kind":               {"kind: DecoratorController", "kind: MapController", "kind MapController is not supported"},
-		"name":               {"{name: labels}", "{name: Labels_1}", `metadata.name "Labels_1"`},
-		"parent":             {"{apiVersion: example.com/v1, resource: pages,", "{resource: pages,", "spec.parentResource: apiVersion \"\""},
-		"no child":           {"{apiVersion: v1, resource: secrets}", "{apiVersion: v1}", "spec.childResources[2]: apiVersion \"v1\""},
-		"method":             {"method: Recreate", "method: Replace", `spec.attachments[0].updateStrategy.method is "Replace"`},
-		"no sync":            {`sync: {webhook: {url: "http://hooks.pages/sync"}}`, "{}", "spec.hooks.sync is missing"},
-		"no webhook":         {`{webhook: {url: "http://hooks.pages/sync"}}`, "{}", "spec.hooks.sync: webhook is missing"},
-		"URL":                {`url: "http://hooks.pages/sync"`, "path: /sync", `webhook has the URL ""`},
-		"selector":           {"operator: DoesNotExist", "operator: No", "spec.resources[0].annotationSelector"},
-		"label selector":     {"matchLabels: {app: web}", "matchLabels: {app: a b}", "spec.resources[0].labelSelector"},
-		"nothing decorated":  {"resources:\n    - apiVersion: v1\n      resource: pods", "others:\n    - apiVersion: v1", "spec.resources is empty"},
+		"kind":           {"kind: DecoratorController", "kind: MapController", "kind MapController is not supported"},
+		"name":           {"{name: labels}", "{name: Labels_1}", `metadata.name "Labels_1"`},
+		"parent":         {"{apiVersion: example.com/v1, resource: pages,", "{resource: pages,", "spec.parentResource: "},
+		"no child":       {"{apiVersion: v1, resource: secrets}", "{apiVersion: v1}", "spec.childResources[2]: "},
+		"method":         {"method: Recreate", "method: Replace", `spec.attachments[0].updateStrategy.method is "Replace"`},
+		"no sync":        {`sync: {webhook: {url: "http://hooks.pages/sync"}}`, "{}", "spec.hooks.sync is missing"},
+		"no webhook":     {`{webhook: {url: "http://hooks.pages/sync"}}`, "{}", "spec.hooks.sync: webhook is missing"},
+		"URL":            {`url: "http://hooks.pages/sync"`, "path: /sync", `webhook has the URL ""`},
+		"selector":       {"operator: DoesNotExist", "operator: No", "spec.resources[0].annotationSelector"},
+		"label selector": {"matchLabels: {app: web}", "matchLabels: {app: a b}", "spec.resources[0].labelSelector"},
+		"nothing decorated": {
+			"resources:\n    - apiVersion: v1\n      resource: pods", "others:\n    - apiVersion: v1", "spec.resources is empty",
+		},
 		"timeout":            {"timeout: 5s", "timeout: soon", "invalid duration"},
 		"name of controller": {"{name: pages}", "{name: _}", "CompositeController _: metadata.name"},
 	} {

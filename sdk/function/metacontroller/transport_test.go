@@ -62,9 +62,10 @@ func call(t *testing.T, c function.Connection, name string, references ...functi
 			"status": map[string]any{"conditions": []any{map[string]any{"type": "Ready", "status": ready}}},
 		}
 	}
+	metadata := map[string]any{"name": "home", "namespace": "shop", "uid": "u", "generation": 12345678901234567}
 	request, err := json.Marshal(function.Request{
 		Protocol: 1, ID: "7", Call: name,
-		Object:     map[string]any{"metadata": map[string]any{"name": "home", "namespace": "shop", "uid": "u", "generation": 12345678901234567}},
+		Object:     map[string]any{"metadata": metadata},
 		Children:   []map[string]any{pod("a", "True"), pod("b", "False")},
 		References: references,
 	})
@@ -134,8 +135,8 @@ func TestFinalize(t *testing.T) {
 
 func TestDecorate(t *testing.T) {
 	t.Parallel()
-	c, requests := connect(t, 1, map[string]string{"/sync": `{"labels": {"a": "1", "b": null}, "annotations": null, "attachments": [
-		{"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}]}`})
+	c, requests := connect(t, 1, map[string]string{"/sync": `{"labels": {"a": "1", "b": null},
+		"annotations": null, "attachments": [{"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}]}`})
 	answer, err := call(t, c, function.CallReconcile)
 	want := `{"protocol":1,"id":"7","children":[{"object":{"apiVersion":"v1","kind":"Service","metadata":{"name":"s"}},` +
 		`"onImmutable":"Recreate"}],"labels":{"a":"1"}}`

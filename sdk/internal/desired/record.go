@@ -30,7 +30,7 @@ type Record struct {
 	IsSuspended        bool
 	Requeue            time.Duration
 	Metadata           *object.MetadataEntries // to apply to the object; nil applies none
-	Unfinished         error                   // what a clean-up waits for after its plan was carried out and other children were deleted
+	Unfinished         error                   // what a clean-up waits for after its plan was carried out
 	Events             []Event
 	StatusUpdatedFuncs []func()
 	ForceDeletes       map[object.ID]bool

@@ -12,8 +12,8 @@ type MetadataEntries struct {
 	Annotations map[string]string
 }
 
-// AppliedMetadata returns the labels and annotations of an object that the manager owns through server-side apply, with their
-// present values.
+// AppliedMetadata returns the labels and annotations of an object that the manager owns through server-side apply, with
+// their present values.
 func AppliedMetadata(o metav1.Object, manager string) MetadataEntries {
 	var all MetadataEntries
 	for _, entry := range o.GetManagedFields() {

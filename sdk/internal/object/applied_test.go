@@ -12,7 +12,8 @@ import (
 
 func TestAppliedMetadata(t *testing.T) {
 	t.Parallel()
-	entry := func(manager string, operation metav1.ManagedFieldsOperationType, subresource, fields string) metav1.ManagedFieldsEntry {
+	type managed = metav1.ManagedFieldsEntry
+	entry := func(manager string, operation metav1.ManagedFieldsOperationType, subresource, fields string) managed {
 		return metav1.ManagedFieldsEntry{
 			Manager: manager, Operation: operation, Subresource: subresource, FieldsV1: metav1.NewFieldsV1(fields),
 		}

@@ -14,8 +14,8 @@ import (
 	"github.com/homeostat-dev/homeostat/sdk/internal/retry"
 )
 
-// syncMetadata applies the recorded labels and annotations to the object, and removes those of earlier reconciles. Others are
-// left alone. It writes only if the object differs.
+// syncMetadata applies the recorded labels and annotations to the object, and removes those of earlier reconciles. Others
+// are left alone. It writes only if the object differs.
 func (e *Reconciler) syncMetadata(ctx context.Context, p *desired.Pass) (wrote bool, err error) {
 	if p.Metadata == nil {
 		return false, nil

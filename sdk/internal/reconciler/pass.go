@@ -49,10 +49,11 @@ func (e *Reconciler) runPass(ctx context.Context, st *objectState, o desired.Obj
 	waits := retry.Classify(out.err) == retry.ClassWait && len(p.External) > 0 // perhaps for one of these resources
 	if out.err == nil || waits {
 		needed := e.op.NeedsFinalizer(o) || p.HasCrossNamespace() || p.HasExternal() || p.Unfinished != nil
-		if wrote, err := e.syncFinalizer(ctx, p, needed); wrote || err != nil {
-			return outcome{wrote: wrote, err: err}
+		wrote, err := e.syncFinalizer(ctx, p, needed)
+		if !wrote && err == nil {
+			wrote, err = e.syncMetadata(ctx, p)
 		}
-		if wrote, err := e.syncMetadata(ctx, p); wrote || err != nil {
+		if wrote || err != nil {
 			return outcome{wrote: wrote, err: err}
 		}
 		out = e.carryOut(ctx, st, p, out.err)

@@ -45,7 +45,8 @@ func (s source) name() string {
 func (s source) v1() map[string]any {
 	o := map[string]any{"ruleType": pick(s, "configmap", "secret", "ConfigMap", "Secret")}
 	o["selector"] = pick(s, any(s.text()), any(s.text()), any(map[string]any{"a": pick(s, "1", "no value")}),
-		any(map[string]any{}), any("a in"), any(""), any(int64(5)), any(true), any([]any{"a"}), any(map[string]any{"a": int64(1)}), any(`{"a":1}`))
+		any(map[string]any{}), any("a in"), any(""), any(int64(5)), any(true), any([]any{"a"}),
+		any(map[string]any{"a": int64(1)}), any(`{"a":1}`))
 	if s.IntN(2) == 0 {
 		o["namespace"] = pick(s, any(s.name()), any(many(s, 3, s.name)), any(many(s, 70, s.name)), any(int64(5)), any(false),
 			any([]any{"a", int64(1)}), any(map[string]any{"a": "b"}))
@@ -74,7 +75,8 @@ func (s source) v2() map[string]any {
 	}
 	o := map[string]any{"kind": pick(s, "ConfigMap", "Secret"), "selector": selector}
 	if s.IntN(2) == 0 {
-		o["namespaces"] = pick(s, []any{}, []any{s.name()}, []any{"b", "a"}, []any{"namespace: 5", "a"}, []any{"a", "namespace: 5"})
+		o["namespaces"] = pick(s, []any{}, []any{s.name()}, []any{"b", "a"}, []any{"namespace: 5", "a"},
+			[]any{"a", "namespace: 5"})
 	}
 	return map[string]any{"spec": map[string]any{"source": o}}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -209,7 +210,7 @@ func TestInvalidSources(t *testing.T) {
 	}
 	labels := v1.Selector{Labels: map[string]string{}}
 	for i := range 33 {
-		labels.Labels[fmt.Sprint(i)] = ""
+		labels.Labels[strconv.Itoa(i)] = ""
 	}
 	hub, err := versions.ToHub(&v1.CopyratorRule{Rule: v1.Rule{RuleType: "secret", Selector: labels}})
 	if err != nil {

@@ -39,12 +39,17 @@ func useCheckout(dir, homeostat string) error {
 	files := map[string][]byte{
 		"go.mod":   modfile.Format(mod.Syntax),
 		"go.work":  goWork(mod.Go.Version, filepath.ToSlash(homeostat)),
-		"local.mk": []byte("# The checkout of Homeostat on this machine. Do not commit it.\nHOMEOSTAT ?= " + homeostat + "\n"),
+		"local.mk": localMake(homeostat),
 	}
 	if err := writeFiles(dir, files); err != nil {
 		return fmt.Errorf("writing the module: %w", err)
 	}
 	return nil
+}
+
+// localMake returns the file that names the checkout for the Makefile.
+func localMake(homeostat string) []byte {
+	return []byte("# The checkout of Homeostat on this machine. Do not commit it.\nHOMEOSTAT ?= " + homeostat + "\n")
 }
 
 // goWork returns the workspace that the Makefile would write.

@@ -31,7 +31,7 @@ operators/NAME, anywhere else to ./NAME. Nothing that exists is overwritten.
   --scope SCOPE     Namespaced (default), or Cluster: its objects are in no namespace, and each gets one for its children
   --dir DIR         where to write the module
   --module PATH     the path of the module (default GROUP/NAME)
-  --language LANG   go (default), or python: a function for homeostat-engine with its manifests and tests, outside of a checkout
+  --language LANG   go (default), or python, outside of a checkout: a function for homeostat-engine, its manifests and tests
   --homeostat DIR   the checkout of Homeostat to build with (default: the one that this program was built in); it is named
                     in files that are not committed
 

@@ -105,7 +105,9 @@ func TestFailureLeavesNoFiles(t *testing.T) {
 
 func TestFlagOrder(t *testing.T) {
 	t.Parallel()
-	want := request{name: "web-shop", group: "shop.example.com", kind: "WebShop", version: "v1", scope: "Cluster", language: languageGo}
+	want := request{
+		name: "web-shop", group: "shop.example.com", kind: "WebShop", version: "v1", scope: "Cluster", language: languageGo,
+	}
 	for _, line := range []string{
 		"web-shop --group shop.example.com --kind WebShop --version v1 --scope Cluster",
 		"--group=shop.example.com --scope=Cluster web-shop -kind WebShop --version=v1",

@@ -46,7 +46,7 @@ func createPython(_ context.Context, op *operator, at location) (err error) {
 		return err
 	}
 	if at.homeostat != "" {
-		files["local.mk"] = []byte("# The checkout of Homeostat on this machine. Do not commit it.\nHOMEOSTAT ?= " + at.homeostat + "\n")
+		files["local.mk"] = localMake(at.homeostat)
 	}
 	draft, err := os.MkdirTemp(filepath.Dir(at.dir), "."+op.Name+"-*")
 	if err != nil {

@@ -37,7 +37,8 @@ func TestNewPython(t *testing.T) {
 		"exists, and nothing is":          {"--dir", dir},
 	} {
 		errs.Reset()
-		if code := Main(t.Context(), append(args, more...), &out, &errs); code != exitUsage || !strings.Contains(errs.String(), want) {
+		code := Main(t.Context(), append(args, more...), &out, &errs)
+		if code != exitUsage || !strings.Contains(errs.String(), want) {
 			t.Errorf("with %v the exit code is %d: %s", more, code, errs.String())
 		}
 	}

@@ -158,7 +158,9 @@ func selects(want string) testkit.Check {
 
 // size checks the replicas of a ReplicaSet.
 func size(want int32) testkit.Check {
-	return testkit.Match(fmt.Sprintf("it has %d replicas", want), func(r *appsv1.ReplicaSet) bool { return *r.Spec.Replicas == want })
+	return testkit.Match(fmt.Sprintf("it has %d replicas", want), func(r *appsv1.ReplicaSet) bool {
+		return *r.Spec.Replicas == want
+	})
 }
 
 func TestBlueGreen(t *testing.T) {

@@ -28,7 +28,9 @@ func selectsPod(want string) testkit.Check {
 
 // annotated checks the annotation of a pod.
 func annotated(want string) testkit.Check {
-	return testkit.Match("its annotation is "+want, func(p *corev1.Pod) bool { return p.Annotations["example.com/labeled"] == want })
+	return testkit.Match("its annotation is "+want, func(p *corev1.Pod) bool {
+		return p.Annotations["example.com/labeled"] == want
+	})
 }
 
 func finalizers(want int) testkit.Check {
