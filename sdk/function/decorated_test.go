@@ -19,7 +19,7 @@ func TestDecorated(t *testing.T) {
 	if !ok || err != nil || string(data) != text {
 		t.Errorf("the object is encoded as %s, %v; it must be %s", data, err, text)
 	}
-	c.Fields["spec"].(map[string]any)["x"] = 2 //nolint:forcetypeassert // it is a map above.
+	c.Fields["spec"].(map[string]any)["x"] = 2
 	if again, err := json.Marshal(o); err != nil || string(again) != text {
 		t.Errorf("the copy shares fields with its original, which is %s now, %v", again, err)
 	}

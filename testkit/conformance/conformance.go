@@ -26,8 +26,8 @@ type Operator struct {
 	Overlays []Overlay
 	// Samples is a kustomization with custom resources. An overlay gets those in versions that it serves. Optional.
 	Samples string
-	// Conversion converts the custom resources of CustomResourceDefinitions with the conversion strategy Webhook, in place of the
-	// operator's program. Optional.
+	// Conversion converts the custom resources of CustomResourceDefinitions with the conversion strategy Webhook, in place of
+	// the operator's program. Optional.
 	Conversion http.Handler
 	// Columns are the columns that kubectl prints, by the name of the CustomResourceDefinition, separated by spaces.
 	Columns map[string]string

@@ -91,7 +91,9 @@ func (m *manifests) ownSecrets(rule rbacv1.PolicyRule) bool {
 }
 
 // localConversion returns the definition with a conversion that the API server can call, or with none.
-func (k *kubectl) localConversion(crd *unstructured.Unstructured) (local *unstructured.Unstructured, changed bool, err error) {
+func (k *kubectl) localConversion(
+	crd *unstructured.Unstructured,
+) (local *unstructured.Unstructured, changed bool, err error) {
 	strategy, _, _ := unstructured.NestedString(crd.Object, "spec", "conversion", "strategy")
 	switch {
 	case k.conversion != nil:

@@ -61,7 +61,7 @@ func TestLoad(t *testing.T) {
 			t.Errorf("with base %q the address of the hook is %s, %v; it must be %s", base, got, err, want)
 		}
 	}
-	_, err := Load(file + ".missing")
+	_, err = Load(file + ".missing")
 	if err == nil || !strings.Contains(err.Error(), "reading the manifest of Metacontroller") {
 		t.Errorf("the error for a missing file is %v", err)
 	}

@@ -21,16 +21,19 @@ type customizeResponse struct {
 	} `json:"relatedResources"`
 }
 
-// customize calls the customize hook, and returns the related objects, or nil if the engine has to read them first.
-func (c *connection) customize(ctx context.Context, req *function.Request, answer *function.Answer) (objects, error) {
-	related := objects{}
+// customize calls the customize hook, and returns the related objects. They are not complete if the engine has to read them
+// first.
+func (c *connection) customize(
+	ctx context.Context, req *function.Request, answer *function.Answer,
+) (related objects, complete bool, err error) {
+	related = objects{}
 	if c.hooks[customizeHook] == nil {
-		return related, nil
+		return related, true, nil
 	}
 	var response customizeResponse
 	request := map[string]any{"controller": c.Controller.content(), "parent": req.Object}
 	if err := c.call(ctx, customizeHook, request, &response); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	home := (&unstructured.Unstructured{Object: req.Object}).GetNamespace()
 	for _, r := range response.RelatedResources {
@@ -40,7 +43,7 @@ func (c *connection) customize(ctx context.Context, req *function.Request, answe
 			selector, err = notation(r.LabelSelector)
 		}
 		if err != nil {
-			return nil, &function.CallError{Reason: function.ReasonInvalidAnswer, Message: "the customize hook: " + err.Error()}
+			return nil, false, &function.CallError{Reason: function.ReasonInvalidAnswer, Message: "the customize hook: " + err.Error()}
 		}
 		related[key(k)] = map[string]map[string]any{}
 		reference := function.Reference{APIVersion: k.APIVersion, Kind: k.Kind, Namespace: r.Namespace}
@@ -62,13 +65,13 @@ func (c *connection) customize(ctx context.Context, req *function.Request, answe
 			return fmt.Sprint(r) == fmt.Sprint(wanted)
 		})
 		if i < 0 {
-			return nil, nil
+			return related, false, nil
 		}
 		for _, o := range req.References[i].Objects {
 			related.add(o, home)
 		}
 	}
-	return related, nil
+	return related, true, nil
 }
 
 // notation returns a selector in the notation of kubectl.

@@ -145,11 +145,11 @@ func (c *connection) Call(ctx context.Context, request []byte) ([]byte, error) {
 		return nil, fmt.Errorf("decoding the request: %w", err)
 	}
 	answer := &function.Answer{Protocol: function.ProtocolVersion, ID: req.ID}
-	related, err := c.customize(ctx, &req, answer)
+	related, complete, err := c.customize(ctx, &req, answer)
 	if err != nil {
 		return nil, err
 	}
-	if related == nil { // the engine reads the references first
+	if !complete { // the engine reads the references first
 		return json.Marshal(answer)
 	}
 	name := syncHook

@@ -48,17 +48,21 @@ func (e *Reconciler) runPass(ctx context.Context, st *objectState, o desired.Obj
 	out := outcome{err: desired.Compute(ctx, o, p, e.op.Reconcile)}
 	waits := retry.Classify(out.err) == retry.ClassWait && len(p.External) > 0 // perhaps for one of these resources
 	if out.err == nil || waits {
-		needed := e.op.NeedsFinalizer(o) || p.HasCrossNamespace() || p.HasExternal() || p.Unfinished != nil
-		wrote, err := e.syncFinalizer(ctx, p, needed)
-		if !wrote && err == nil {
-			wrote, err = e.syncMetadata(ctx, p)
-		}
-		if wrote || err != nil {
+		if wrote, err := e.syncObject(ctx, o, p); wrote || err != nil {
 			return outcome{wrote: wrote, err: err}
 		}
 		out = e.carryOut(ctx, st, p, out.err)
 	}
 	return e.conclude(ctx, st, o, p, out)
+}
+
+// syncObject adds or removes the finalizer, and the labels and annotations that were recorded for the object itself.
+func (e *Reconciler) syncObject(ctx context.Context, o desired.Object, p *desired.Pass) (wrote bool, err error) {
+	needed := e.op.NeedsFinalizer(o) || p.HasCrossNamespace() || p.HasExternal() || p.Unfinished != nil
+	if wrote, err = e.syncFinalizer(ctx, p, needed); wrote || err != nil {
+		return wrote, err
+	}
+	return e.syncMetadata(ctx, p)
 }
 
 // carryOut applies the children and the external resources that were recorded. If the reconcile waits, the record of the
