@@ -43,7 +43,9 @@ func (c *connection) customize(
 			selector, err = notation(r.LabelSelector)
 		}
 		if err != nil {
-			return nil, false, &function.CallError{Reason: function.ReasonInvalidAnswer, Message: "the customize hook: " + err.Error()}
+			return nil, false, &function.CallError{
+				Reason: function.ReasonInvalidAnswer, Message: "the customize hook: " + err.Error(),
+			}
 		}
 		related[key(k)] = map[string]map[string]any{}
 		reference := function.Reference{APIVersion: k.APIVersion, Kind: k.Kind, Namespace: r.Namespace}
