@@ -2,6 +2,8 @@ package metacontroller_test
 
 import (
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -92,10 +94,16 @@ func TestServicePerPod(t *testing.T) {
 	k.Eventually(service("nginx-1"), testkit.Gone())
 
 	// Without the annotation a StatefulSet loses the Services, and then the finalizer.
+	idle(k, services)
+	services.Recorder().Reset()
 	k.Update(set, func() { delete(set.Annotations, "service-per-pod-ports") })
 	k.Eventually(service("nginx-0"), testkit.Gone())
 	k.Eventually(statefulSet("nginx"), finalizers(0))
 	idle(k, services)
+	writes := services.Recorder().Writes()
+	if len(writes) != 2 || writes[0].Resource != "services" || writes[1].Resource != "statefulsets" {
+		t.Errorf("the Service is deleted before the finalizer is removed, and these are the requests: %v", writes)
+	}
 	k.Eventually(pod("nginx-0"), testkit.Exists())
 
 	k.Update(set, func() { set.Annotations["service-per-pod-ports"] = "80:8080" })
@@ -108,8 +116,14 @@ func TestServicePerPod(t *testing.T) {
 // A StatefulSet that is not selected is never written.
 func TestNotDecorated(t *testing.T) {
 	t.Parallel()
+	hooks := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("the hook %s is called for an object that is not selected", r.URL.Path)
+	}))
+	t.Cleanup(hooks.Close)
+	decorator := operators(t, "service-per-pod")[0]
+	decorator.Base = hooks.URL
 	k := testkit.New(t)
-	op := k.Run(operators(t, "service-per-pod")[0])
+	op := k.Run(decorator)
 	nginx := sample("service-per-pod")
 	nginx.SetAnnotations(nil)
 	k.Apply(nginx)
