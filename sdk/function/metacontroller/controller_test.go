@@ -110,6 +110,22 @@ func TestResourceListedTwice(t *testing.T) {
 	}
 }
 
+// The hooks of a controller have paths, so that a unix socket cannot replace their host.
+func TestBase(t *testing.T) {
+	t.Parallel()
+	controllers, err := parse([]byte(manifest))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for base, usable := range map[string]bool{
+		"": true, "http://127.0.0.1:8080": true, "https://hooks": true, "unix:///run/hooks": false, "127.0.0.1:8080": false,
+	} {
+		if err := (&Transport{Controller: controllers[0], Base: base}).Validate(); (err == nil) != usable {
+			t.Errorf("with the URL %q the error is %v", base, err)
+		}
+	}
+}
+
 func TestSelection(t *testing.T) {
 	t.Parallel()
 	controllers, err := parse([]byte(manifest))

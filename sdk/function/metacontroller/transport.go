@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -33,7 +34,12 @@ type Transport struct {
 }
 
 // Validate implements function.Transport.
-func (t *Transport) Validate() error { return t.Controller.validate() }
+func (t *Transport) Validate() error {
+	if u, err := url.Parse(t.Base); t.Base != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+		return fmt.Errorf("the URL of the hooks is %q: it must be http://HOST:PORT or https://HOST:PORT", t.Base)
+	}
+	return t.Controller.validate()
+}
 
 // Connect implements function.Transport.
 func (t *Transport) Connect(log logr.Logger) function.Connection {
