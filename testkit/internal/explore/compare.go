@@ -142,7 +142,7 @@ func (r *run) adjustSurvivors(want, got state.State) (state.State, state.State) 
 	}
 	want, got = maps.Clone(want), maps.Clone(got)
 	for name := range want {
-		if r.baseline.Restored[name] && !r.x.mayRemain(name) {
+		if r.baseline.Restored[name] && !r.x.mayRemain(name) || isExternal(name) {
 			continue
 		}
 		now, is := got[name]

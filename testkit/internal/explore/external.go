@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/homeostat-dev/homeostat/testkit/internal/baseline"
@@ -144,7 +145,7 @@ func (es *externals) addTo(s state.State, names *state.NameMap) {
 		if err != nil {
 			es.run.abort(fmt.Errorf("comparing external services: %w", err))
 		}
-		s[fmt.Sprintf("external/%d", i+1)] = map[string]any{"state": value}
+		s[fmt.Sprintf("%s%d", externalPrefix, i+1)] = map[string]any{"state": value}
 	}
 }
 
@@ -166,3 +167,8 @@ func (r *run) alignTargets(step int) {
 	r.view.alignTargets(step)
 	r.externals.align(step)
 }
+
+// externalPrefix begins the names of the states of external services, which are no objects.
+const externalPrefix = "external/"
+
+func isExternal(name string) bool { return strings.HasPrefix(name, externalPrefix) }
