@@ -1,11 +1,13 @@
 package explore
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -14,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -206,7 +209,12 @@ func (ch checks) checkResidue() {
 	}
 }
 
-// checkClusterScoped finds a cluster-scoped object that the operator left, and deletes it.
+// residueTime is the time within which an object that is being deleted must be gone. The namespace controller needs a part
+// of it for an empty Namespace.
+const residueTime = 10 * time.Second
+
+// checkClusterScoped finds a cluster-scoped object that the operator left, and deletes it. An object that is being deleted,
+// such as a Namespace, gets time for that.
 func (ch checks) checkClusterScoped(c intercept.Call) {
 	gvk, err := ch.space.Client.RESTMapper().KindFor(schema.GroupVersionResource{Group: c.Group, Resource: c.Resource})
 	if err != nil || c.UID == "" {
@@ -214,7 +222,12 @@ func (ch checks) checkClusterScoped(c intercept.Call) {
 	}
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(gvk)
-	if err := ch.space.Client.Get(ch.space.Context(), client.ObjectKey{Name: c.Name}, u); err != nil {
+	left := func(ctx context.Context) (over bool, err error) {
+		err = ch.space.Client.Get(ctx, client.ObjectKey{Name: c.Name}, u)
+		return string(u.GetUID()) != c.UID || u.GetDeletionTimestamp().IsZero(), err
+	}
+	err = wait.PollUntilContextTimeout(ch.space.Context(), 20*time.Millisecond, residueTime, true, left)
+	if err != nil && (!wait.Interrupted(err) || ch.space.Context().Err() != nil) {
 		if !apierrors.IsNotFound(err) && ch.space.Context().Err() == nil {
 			ch.abort(fmt.Errorf("looking for what is left: %w", err))
 		}
