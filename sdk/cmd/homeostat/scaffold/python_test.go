@@ -31,10 +31,11 @@ func TestNewPython(t *testing.T) {
 		t.Errorf("there are files in Go: %v, %v", found, err)
 	}
 	for want, more := range map[string][]string{
-		"is in a checkout of Homeostat":   {"--dir", checkout + "/operators/web-shop"},
-		"choose go or python":             {"--language", "rust"},
-		"--module is for operators in Go": {"--module", "example.com/a"},
-		"exists, and nothing is":          {"--dir", dir},
+		"is in a checkout of Homeostat":          {"--dir", checkout + "/operators/web-shop"},
+		"--scope Cluster is for operators in Go": {"--scope", "Cluster"},
+		"choose go or python":                    {"--language", "rust"},
+		"--module is for operators in Go":        {"--module", "example.com/a"},
+		"exists, and nothing is":                 {"--dir", dir},
 	} {
 		errs.Reset()
 		code := Main(t.Context(), append(args, more...), &out, &errs)

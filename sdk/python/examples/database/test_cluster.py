@@ -33,4 +33,4 @@ def test_the_secret_is_waited_for(namespace, operator):
 
 
 def test_exploration(explore):
-    explore("scenario.yaml")
+    explore("scenario.yaml", budget="1m")

@@ -22,4 +22,4 @@ def test_the_pod_outlives_the_container(namespace, operator):
 
 
 def test_exploration(explore):
-    explore("scenario.yaml")
+    explore("scenario.yaml", budget="1m")

@@ -18,4 +18,4 @@ def test_the_sample_becomes_ready(namespace, operator):
 
 
 def test_exploration(explore):
-    explore("scenario.yaml")
+    explore("scenario.yaml", budget="1m")
