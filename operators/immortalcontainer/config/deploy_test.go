@@ -1,18 +1,21 @@
 package config_test
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 
 	"github.com/homeostat-dev/homeostat/operators/immortalcontainer/api/v1alpha1"
@@ -27,10 +30,18 @@ const (
 	crd       = "immortalcontainers.immortalcontainer.flugel.it"
 )
 
-// waitEstablished waits until the API server serves ImmortalContainers; kubectl wait fails if the CRD has no conditions yet.
-func waitEstablished(k *testkit.K) {
+// waitServed waits until the API server serves ImmortalContainers; kubectl wait fails if the CRD has no conditions yet.
+func waitServed(t *testing.T, k *testkit.K) {
+	t.Helper()
 	definition := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: crd}}
 	k.Eventually(definition, testkit.Condition("Established", metav1.ConditionTrue))
+	// The API server serves the kind a moment after it has set the condition.
+	served := func(ctx context.Context) (bool, error) {
+		return k.Client.List(ctx, &v1alpha1.ImmortalContainerList{}) == nil, nil
+	}
+	if err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, k.Timeout, true, served); err != nil {
+		t.Fatalf("the kind is not served: %v", err)
+	}
 }
 
 // `make deploy` installs everything, `make undeploy` removes everything but the CRD and its objects, and `make
@@ -57,7 +68,7 @@ func TestDeployAndUndeploy(t *testing.T) {
 				t.Helper()
 				sh("make deploy CONFIG=" + overlay + " IMAGE=elsewhere/immortalcontainer:1")
 				installed("after make deploy", objectNames(t, overlay)...)
-				waitEstablished(k)
+				waitServed(t, k)
 				kubectl("apply", "-k", "samples")
 			}
 
@@ -90,7 +101,7 @@ func TestRemedyForStrandedObjects(t *testing.T) {
 	k := testkit.New(t, testkit.Private())
 	kubectl, sh := testkit.Kubectl(t, k.Config), shellFor(t, k.Config)
 	kubectl("apply", "-k", "crd")
-	waitEstablished(k)
+	waitServed(t, k)
 	ic := &v1alpha1.ImmortalContainer{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "default", Name: "example-immortal-container", Finalizers: []string{"homeostat.dev/immortalcontainer"},
 	}}
