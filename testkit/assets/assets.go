@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/homeostat-dev/homeostat/testkit/assets/nodes/spec"
 )
 
 // KubernetesVersion is the version of all built or downloaded programs. Programs in KUBEBUILDER_ASSETS may have
@@ -26,8 +28,11 @@ const (
 	Kwok              = "kwok"
 )
 
-// programs lists all programs.
+// programs lists all programs of a control plane.
 var programs = []string{Etcd, APIServer, ControllerManager, Scheduler, Kubectl, Kwok}
+
+// nodePrograms lists all programs of real nodes.
+var nodePrograms = []string{spec.Program, spec.Hub, spec.Kubelet, spec.KubeProxy, spec.CoreDNS}
 
 // Environment variables of the search.
 const (
@@ -79,21 +84,27 @@ type Options struct {
 // for each skipped source, if the user may want to change it. If no source has the programs, the error names every
 // reason. Several processes may call Find concurrently: one builds, the others wait. Canceling ctx ends the build. Only
 // caches that speed up the next build remain.
-func Find(ctx context.Context, o Options) (Set, error) {
-	f, err := newFinder(o)
+func Find(ctx context.Context, o Options) (Set, error) { return controlPlane.find(ctx, o) }
+
+// FindNodes is Find for the programs of real nodes. They are built, and not downloaded.
+func FindNodes(ctx context.Context, o Options) (Set, error) { return nodes.find(ctx, o) }
+
+func (p *product) find(ctx context.Context, o Options) (Set, error) {
+	f, err := newFinder(p, o)
 	if err != nil {
-		return Set{}, fmt.Errorf("finding a control plane: %w", err)
+		return Set{}, fmt.Errorf("finding %s: %w", p.title, err)
 	}
 	set, err := f.find(ctx)
 	f.report.end(set, err)
 	if err != nil {
-		return Set{}, fmt.Errorf("finding a control plane: %w", err)
+		return Set{}, fmt.Errorf("finding %s: %w", p.title, err)
 	}
 	return set, nil
 }
 
 // finder is one search.
 type finder struct {
+	product  *product
 	required []string
 	sources  []Source
 	cacheDir string
@@ -104,20 +115,20 @@ type finder struct {
 	stallTimeout time.Duration // aborts a download without progress
 }
 
-func newFinder(o Options) (*finder, error) {
+func newFinder(p *product, o Options) (*finder, error) {
 	f := &finder{
-		required: o.Programs, sources: o.Sources, cacheDir: o.CacheDir, env: o.Env,
+		product: p, required: o.Programs, sources: o.Sources, cacheDir: o.CacheDir, env: o.Env,
 		report: newReporter(o.Progress), stallTimeout: stallTimeout,
 	}
 	if f.env == nil {
 		f.env = os.Getenv
 	}
 	if len(f.required) == 0 {
-		f.required = programs
+		f.required = p.programs
 	}
 	for _, program := range f.required {
-		if !slices.Contains(programs, program) {
-			return nil, fmt.Errorf("there is no program %q; there are %s", program, strings.Join(programs, ", "))
+		if !slices.Contains(p.programs, program) {
+			return nil, fmt.Errorf("there is no program %q; there are %s", program, strings.Join(p.programs, ", "))
 		}
 	}
 	if value := f.env(EnvSources); len(f.sources) == 0 && value != "" {
@@ -165,6 +176,9 @@ func (f *finder) find(ctx context.Context) (Set, error) {
 	}
 	var reasons []error
 	for _, source := range f.sources {
+		if source == Download && !f.product.downloads {
+			continue
+		}
 		set, err := look[source](ctx)
 		if err == nil {
 			return set, nil

@@ -7,29 +7,56 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
+
+	"github.com/homeostat-dev/homeostat/testkit/assets/nodes/spec"
 )
 
 // lockInterval is the polling interval for the lock of another process.
 const lockInterval = 200 * time.Millisecond
 
-// binary is the single executable that contains all programs: see controlplane/main.go.txt.
-const binary = "controlplane"
+// A product is a module whose single executable contains several programs.
+type product struct {
+	// binary is the name of the executable, and of the folder of the module: see controlplane/main.go.txt.
+	binary string
+	// title names the product in messages.
+	title string
+	// programs are the names that the executable runs by.
+	programs []string
+	// prefix begins the names of the cache's folders.
+	prefix string
+	// duration says how long the first build takes.
+	duration string
+	// downloads reports whether the programs can be downloaded.
+	downloads bool
+	// sources has the folder of the module. Its file names keep it from being a module in this repository, because go:embed
+	// does not include other modules.
+	sources embed.FS
+}
 
-// controlPlane is the module to build. Its file names keep it from being a module in this repository, because go:embed
-// does not include other modules.
-//
-//go:embed controlplane/*.txt
-var controlPlane embed.FS
+var (
+	//go:embed controlplane/*.txt
+	controlPlaneSources embed.FS
+	//go:embed nodes/*.txt nodes/*/*.go
+	nodeSources embed.FS
+
+	controlPlane = &product{
+		binary: "controlplane", title: "the control plane", prefix: "", duration: "8 to 10 minutes", downloads: true,
+		programs: programs, sources: controlPlaneSources,
+	}
+	nodes = &product{
+		binary: spec.Program, title: "the programs of nodes", prefix: "nodes-", duration: "about 8 minutes",
+		programs: nodePrograms, sources: nodeSources,
+	}
+)
 
 // buildFlags returns the same flags for every user, so that the cache can be shared. Only linking differs from a plain go
 // build: packages that a project also uses, in the same versions, are compiled once.
@@ -52,39 +79,42 @@ func minorVersion() string {
 }
 
 // sourceDigest identifies the sources and the toolchain of a build.
-var sourceDigest = sync.OnceValue(func() string {
+func (p *product) sourceDigest() string {
 	h := sha256.New()
-	for name, data := range moduleFiles() {
+	for name, data := range p.moduleFiles() {
 		_, _ = fmt.Fprintf(h, "%s %d\n%s\n", name, len(data), data)
 	}
 	_, _ = fmt.Fprintln(h, runtime.Version(), buildFlags())
 	const enough = 6
 	return hex.EncodeToString(h.Sum(nil)[:enough])
-})
+}
 
-// moduleFiles yields the files of the module to build, in a fixed order.
-func moduleFiles() func(yield func(name string, data []byte) bool) {
+// moduleFiles yields the files of the module to build, in a fixed order, with slashes in their names. It leaves out tests.
+func (p *product) moduleFiles() func(yield func(name string, data []byte) bool) {
 	return func(yield func(string, []byte) bool) {
-		entries, err := controlPlane.ReadDir("controlplane")
-		if err != nil {
-			panic(err) // it is part of this program
-		}
-		for _, entry := range entries {
-			data, err := controlPlane.ReadFile(path.Join("controlplane", entry.Name()))
+		err := fs.WalkDir(p.sources, p.binary, func(file string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || strings.HasSuffix(file, "_test.go") {
+				return err
+			}
+			data, err := p.sources.ReadFile(file)
 			if err != nil {
-				panic(err)
+				return err
 			}
-			if !yield(strings.TrimSuffix(entry.Name(), ".txt"), data) {
-				return
+			if !yield(strings.TrimSuffix(strings.TrimPrefix(file, p.binary+"/"), ".txt"), data) {
+				return fs.SkipAll
 			}
+			return nil
+		})
+		if err != nil {
+			panic(err) // they are part of this program
 		}
 	}
 }
 
 // requiredModules returns the maximum number of modules to download.
-func requiredModules() int {
+func (p *product) requiredModules() int {
 	n := 0
-	for name, data := range moduleFiles() {
+	for name, data := range p.moduleFiles() {
 		if name == "go.mod" {
 			n = strings.Count(string(data), "\n\t") - strings.Count(string(data), " => ")
 		}
@@ -92,12 +122,13 @@ func requiredModules() int {
 	return n
 }
 
-func writeModule(dir string) error {
-	if err := os.Mkdir(dir, 0o750); err != nil {
-		return fmt.Errorf("making a folder for the sources: %w", err)
-	}
-	for name, data := range moduleFiles() {
-		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+func (p *product) writeModule(dir string) error {
+	for name, data := range p.moduleFiles() {
+		file := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
+			return fmt.Errorf("making a folder for the sources: %w", err)
+		}
+		if err := os.WriteFile(file, data, 0o600); err != nil {
 			return fmt.Errorf("writing the sources: %w", err)
 		}
 	}
@@ -107,7 +138,7 @@ func writeModule(dir string) error {
 // fromBuild builds the programs with the Go toolchain of the user.
 func (f *finder) fromBuild(ctx context.Context) (Set, error) {
 	if !supported(runtime.GOOS) {
-		return Set{}, skip("a Kubernetes control plane does not run on %s; use linux or darwin", runtime.GOOS)
+		return Set{}, skip("%s of Kubernetes does not run on %s; use linux or darwin", f.product.title, runtime.GOOS)
 	}
 	goTool, err := exec.LookPath("go")
 	if err != nil {
@@ -116,15 +147,15 @@ func (f *finder) fromBuild(ctx context.Context) (Set, error) {
 	}
 	dir := f.buildDir()
 	return f.exclusively(ctx, dir, func(temp string) error {
-		f.report.notice("building the control plane of Kubernetes %s from source; the first time this takes "+
-			"8 to 10 minutes on 2 cores, and can be interrupted; it is kept in %s", KubernetesVersion, dir)
-		b := builder{goTool: goTool, temp: temp, report: f.report}
+		f.report.notice("building %s of Kubernetes %s from source; the first time this takes %s on 2 cores, and can be "+
+			"interrupted; the result is kept in %s", f.product.title, KubernetesVersion, f.product.duration, dir)
+		b := builder{product: f.product, goTool: goTool, temp: temp, report: f.report}
 		if err := b.run(ctx); err != nil {
 			return err
 		}
 		programsOf := map[string]string{}
-		for _, program := range programs {
-			programsOf[program] = binary
+		for _, program := range f.product.programs {
+			programsOf[program] = f.product.binary
 		}
 		return withAdvice(store(filepath.Join(temp, "out"), dir, "built from source", programsOf), f.cacheDir)
 	})
@@ -132,14 +163,15 @@ func (f *finder) fromBuild(ctx context.Context) (Set, error) {
 
 // builder is one build.
 type builder struct {
-	goTool string
-	temp   string
-	report *reporter
+	product *product
+	goTool  string
+	temp    string
+	report  *reporter
 }
 
 func (b *builder) run(ctx context.Context) error {
 	source := filepath.Join(b.temp, "source")
-	if err := writeModule(source); err != nil {
+	if err := b.product.writeModule(source); err != nil {
 		return withAdvice(err, b.temp)
 	}
 	for _, dir := range []string{"out", "tmp"} {
@@ -166,7 +198,7 @@ func (b *builder) list(ctx context.Context, source string) (packages int, mainPa
 			return
 		}
 		if modules++; modules == 1 {
-			b.report.renamePhase("downloading modules", requiredModules())
+			b.report.renamePhase("downloading modules", b.product.requiredModules())
 		}
 		b.report.count(modules)
 	}
@@ -181,7 +213,7 @@ func (b *builder) compile(ctx context.Context, source string, packages int, main
 	stop := b.report.startPhase("compiling packages, then linking", packages)
 	defer stop()
 	args := append([]string{"build", "-v"}, buildFlags()...)
-	c := b.command(append(args, "-o", filepath.Join(b.temp, "out", binary), ".")...)
+	c := b.command(append(args, "-o", filepath.Join(b.temp, "out", b.product.binary), ".")...)
 	c.dir = source
 	compiled := 0
 	c.stderr = func(line string) {

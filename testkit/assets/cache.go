@@ -50,7 +50,8 @@ func stampOf(file string) (stamp, error) {
 
 // buildDir returns the cache folder of the build.
 func (f *finder) buildDir() string {
-	return filepath.Join(f.cacheDir, fmt.Sprintf("built-%s-%s-%s", KubernetesVersion, platform(), sourceDigest()))
+	return filepath.Join(f.cacheDir, fmt.Sprintf("%sbuilt-%s-%s-%s",
+		f.product.prefix, KubernetesVersion, platform(), f.product.sourceDigest()))
 }
 
 // downloadDir returns the cache folder of a download.
@@ -61,7 +62,11 @@ func (f *finder) downloadDir() string {
 // fromCache searches for programs that an earlier call built or downloaded.
 func (f *finder) fromCache(context.Context) (Set, error) {
 	var reasons []string
-	for _, dir := range []string{f.buildDir(), f.downloadDir()} {
+	dirs := []string{f.buildDir()}
+	if f.product.downloads {
+		dirs = append(dirs, f.downloadDir())
+	}
+	for _, dir := range dirs {
 		set, err := f.open(dir)
 		if err == nil {
 			return set, nil

@@ -89,7 +89,7 @@ func TestDamagedCacheIsRebuilt(t *testing.T) {
 			reason: "as after a crash of the machine", want: "controlplane has changed",
 			damage: func(tb testing.TB, dir string) {
 				tb.Helper()
-				check(tb, os.Truncate(filepath.Join(dir, binary), 5))
+				check(tb, os.Truncate(filepath.Join(dir, controlPlane.binary), 5))
 			},
 		},
 		"edited": {
@@ -99,14 +99,14 @@ func TestDamagedCacheIsRebuilt(t *testing.T) {
 				if runtime.GOOS != "linux" {
 					tb.Skip("only Linux knows when an inode changed")
 				}
-				another(tb, filepath.Join(dir, binary))
+				another(tb, filepath.Join(dir, controlPlane.binary))
 			},
 		},
 		"gone": {
 			reason: "as after a user freed disk space", want: "is missing",
 			damage: func(tb testing.TB, dir string) {
 				tb.Helper()
-				check(tb, os.Remove(filepath.Join(dir, binary)))
+				check(tb, os.Remove(filepath.Join(dir, controlPlane.binary)))
 			},
 		},
 		"link gone": {
@@ -128,7 +128,7 @@ func TestDamagedCacheIsRebuilt(t *testing.T) {
 			reason: "as after a copy to a strange file system", want: "is not the program it was",
 			damage: func(tb testing.TB, dir string) {
 				tb.Helper()
-				check(tb, os.Chmod(filepath.Join(dir, binary), 0o600))
+				check(tb, os.Chmod(filepath.Join(dir, controlPlane.binary), 0o600))
 			},
 		},
 		"manifest": {
@@ -149,7 +149,7 @@ func TestDamagedCacheIsRebuilt(t *testing.T) {
 			reason: "the same content is the same program",
 			damage: func(tb testing.TB, dir string) {
 				tb.Helper()
-				check(tb, os.Chtimes(filepath.Join(dir, binary), time.Time{}, time.Now().Add(-time.Hour)))
+				check(tb, os.Chtimes(filepath.Join(dir, controlPlane.binary), time.Time{}, time.Now().Add(-time.Hour)))
 			},
 		},
 		"restored": {
@@ -191,11 +191,11 @@ func TestDamagedCacheIsRebuilt(t *testing.T) {
 func TestStampIsRenewed(t *testing.T) {
 	useFakeGo(t, "")
 	set, _ := findBuilt(t, t.TempDir())
-	check(t, os.Chtimes(set.Path(binary), time.Time{}, time.Now().Add(-time.Hour)))
+	check(t, os.Chtimes(set.Path(controlPlane.binary), time.Time{}, time.Now().Add(-time.Hour)))
 	findBuilt(t, filepath.Dir(set.Dir))
 	data, err := os.ReadFile(filepath.Join(set.Dir, manifestFile))
 	check(t, err)
-	now, err := stampOf(set.Path(binary))
+	now, err := stampOf(set.Path(controlPlane.binary))
 	check(t, err)
 	if want := formatInt(now.Modified); !strings.Contains(string(data), want) {
 		t.Errorf("the manifest lacks the new time %s: %s", want, data)
@@ -205,7 +205,7 @@ func TestStampIsRenewed(t *testing.T) {
 func TestReadOnlyCache(t *testing.T) {
 	useFakeGo(t, "")
 	set, _ := findBuilt(t, t.TempDir())
-	check(t, os.Chtimes(set.Path(binary), time.Time{}, time.Now().Add(-time.Hour)))
+	check(t, os.Chtimes(set.Path(controlPlane.binary), time.Time{}, time.Now().Add(-time.Hour)))
 	check(t, os.Chmod(set.Dir, 0o500))
 	t.Cleanup(func() { _ = os.Chmod(set.Dir, 0o700) })
 	if again, reports := findBuilt(t, filepath.Dir(set.Dir)); again != set || reports != "" {

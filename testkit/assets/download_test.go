@@ -132,7 +132,7 @@ func TestDownload(t *testing.T) {
 			if need == nil {
 				need = []string{Etcd, APIServer}
 			}
-			f, err := newFinder(Options{
+			f, err := newFinder(controlPlane, Options{
 				Programs: need, Sources: []Source{Cache, Download}, CacheDir: cache, Env: noEnv, Progress: n.add,
 			})
 			check(t, err)
@@ -161,7 +161,7 @@ func TestDownload(t *testing.T) {
 func TestDownloadServerUnreachable(t *testing.T) {
 	useFakeGo(t, "")
 	var n reports
-	f, err := newFinder(Options{Programs: []string{Etcd}, CacheDir: t.TempDir(), Env: noEnv, Progress: n.add})
+	f, err := newFinder(controlPlane, Options{Programs: []string{Etcd}, CacheDir: t.TempDir(), Env: noEnv, Progress: n.add})
 	check(t, err)
 	server := httptest.NewServer(nil)
 	f.indexURL = server.URL

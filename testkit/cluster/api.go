@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/util/keyutil"
 
 	"github.com/homeostat-dev/homeostat/testkit/assets"
+	"github.com/homeostat-dev/homeostat/testkit/assets/nodes/spec"
 	"github.com/homeostat-dev/homeostat/testkit/internal/egress"
 	"github.com/homeostat-dev/homeostat/testkit/internal/process"
 )
@@ -44,7 +45,7 @@ func (c *Cluster) startAPI(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)
 	}
-	return egress.Start(c.ctx, c.egressSocket(), client)
+	return egress.Start(c.ctx, c.egressSocket(), c.hubSocket(), client)
 }
 
 // startEtcd starts etcd, and writes the files that etcd and the API server read.
@@ -57,13 +58,22 @@ func (c *Cluster) startEtcd() error {
 	if err != nil {
 		return fmt.Errorf("encoding the egress configuration: %w", err)
 	}
-	if err := writeFiles(map[string][]byte{
+	files := map[string][]byte{
 		c.path("egress.json"): egressConfig,
 		c.path("tls.crt"):     c.cert.cert,
 		c.path("tls.key"):     c.cert.key,
 		c.path("signer.key"):  signer,
-		c.path("tokens.csv"):  []byte(c.token + `,testkit,testkit,"system:masters"` + "\n"),
-	}); err != nil {
+		c.path("tokens.csv"):  []byte(c.tokenFile()),
+	}
+	if c.real != nil {
+		const name, group = "kube-apiserver-kubelet-client", "system:masters"
+		client, key, err := c.cert.client(name, group)
+		if err != nil {
+			return err
+		}
+		files[c.path("kubelet-client.crt")], files[c.path("kubelet-client.key")] = client, key
+	}
+	if err := writeFiles(files); err != nil {
 		return err
 	}
 	_, err = c.launch(assets.Etcd, c.etcdArgs()...)
@@ -173,13 +183,29 @@ func (c *Cluster) etcdArgs() []string {
 
 func (c *Cluster) etcdURL() string { return "unix://" + c.path("etcd.sock") }
 
+// tokenFile returns the tokens of the administrator and of real nodes.
+func (c *Cluster) tokenFile() string {
+	tokens := c.token + `,testkit,testkit,"system:masters"` + "\n"
+	if c.real != nil {
+		tokens += c.real.tokenLines()
+	}
+	return tokens
+}
+
+// hubSocket returns the socket of the network of real nodes, or "".
+func (c *Cluster) hubSocket() string {
+	if c.real == nil {
+		return ""
+	}
+	return c.path(spec.ControlSocket)
+}
+
 func (c *Cluster) egressSocket() string { return c.path("egress.sock") }
 
 func (c *Cluster) apiServerArgs(port int) []string {
 	args := []string{
 		"--etcd-servers=" + c.etcdURL(),
 		"--bind-address=" + host,
-		"--advertise-address=" + host,
 		"--secure-port=" + strconv.Itoa(port),
 		"--tls-cert-file=" + c.path("tls.crt"),
 		"--tls-private-key-file=" + c.path("tls.key"),
@@ -189,13 +215,16 @@ func (c *Cluster) apiServerArgs(port int) []string {
 		"--service-account-key-file=" + c.path("signer.key"),
 		"--service-account-signing-key-file=" + c.path("signer.key"),
 		"--service-cluster-ip-range=10.0.0.0/16",
-		"--authorization-mode=RBAC",
 		"--allow-privileged=true",
 		"--egress-selector-config-file=" + c.path("egress.json"),
-		"--endpoint-reconciler-type=none", // loopback addresses are not valid endpoints
 		// Fair queuing costs 6 % of the CPU time, and its rejections would fail tests on a busy machine.
 		"--enable-priority-and-fairness=false", "--max-requests-inflight=0", "--max-mutating-requests-inflight=0",
 	}
+	if c.opts.Tier == Real {
+		return append(args, c.realArgs()...)
+	}
+	args = append(args, "--advertise-address="+host, "--authorization-mode=RBAC",
+		"--endpoint-reconciler-type=none") // loopback addresses are not valid endpoints
 	if c.opts.Tier == API {
 		// Both wait for controllers that this tier lacks: one creates a ServiceAccount in every namespace, the other
 		// removes its finalizer from unused claims and volumes.

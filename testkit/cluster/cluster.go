@@ -39,14 +39,24 @@ const (
 	// Workloads adds kube-controller-manager, kube-scheduler and simulated nodes: pods are scheduled and become
 	// Ready, but no container runs.
 	Workloads Tier = "workloads"
+	// Real has the controllers of Workloads and real nodes, whose pods are containers. It needs Linux and root.
+	Real Tier = "real"
 )
 
 // Options configures Start.
 type Options struct {
 	// Tier defaults to API.
 	Tier Tier
-	// Nodes is the number of simulated nodes of the Workloads tier; 0 means 3.
+	// Nodes is the number of nodes of the Workloads and Real tiers; 0 means 3.
 	Nodes int
+	// NodePrograms is the folder with the programs of real nodes.
+	NodePrograms string
+	// Images are folders with the images of real nodes: files *.tar with OCI layouts. Nodes find them in place of
+	// all registries.
+	Images []string
+	// NodeLease is the time after which a real node that does not renew its lease is not ready, in whole seconds; 0 means
+	// 40 s.
+	NodeLease time.Duration
 	// Binaries is the folder with the programs: etcd and kube-apiserver; for Workloads also
 	// kube-controller-manager, kube-scheduler and kwok.
 	Binaries string
@@ -73,6 +83,7 @@ type Cluster struct {
 	token     string
 	cert      certificate
 	simulator *process.Process // of the nodes; only in the Workloads tier
+	real      *realNetwork     // only in the Real tier
 
 	ctx    context.Context //nolint:containedctx // of the goroutines that serve the control plane in this process
 	cancel context.CancelFunc
@@ -103,8 +114,8 @@ func prepare(opts Options) (*Cluster, error) {
 	if opts.Tier == "" {
 		opts.Tier = API
 	}
-	if opts.Tier != API && opts.Tier != Workloads {
-		return nil, fmt.Errorf("starting a control plane: unknown tier %q; there are %q and %q", opts.Tier, API, Workloads)
+	if tiers := []Tier{API, Workloads, Real}; !slices.Contains(tiers, opts.Tier) {
+		return nil, fmt.Errorf("starting a control plane: unknown tier %q; there are %q", opts.Tier, tiers)
 	}
 	if opts.Nodes <= 0 {
 		opts.Nodes = defaultNodes
@@ -130,16 +141,23 @@ func prepare(opts Options) (*Cluster, error) {
 		return nil, err
 	}
 	c := &Cluster{opts: opts, token: rand.Text(), cert: cert, done: make(chan struct{})}
+	if opts.Tier == Real {
+		c.real = c.newRealNetwork()
+	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c, nil
 }
 
 // Programs returns the programs of a tier, for assets.Options.Programs.
 func Programs(tier Tier) []string {
-	if tier == Workloads {
-		return []string{assets.Etcd, assets.APIServer, assets.ControllerManager, assets.Scheduler, assets.Kwok}
+	programs := []string{assets.Etcd, assets.APIServer}
+	if tier != API {
+		programs = append(programs, assets.ControllerManager, assets.Scheduler)
 	}
-	return []string{assets.Etcd, assets.APIServer}
+	if tier == Workloads {
+		programs = append(programs, assets.Kwok)
+	}
+	return programs
 }
 
 func checkBinaries(opts Options) error {
@@ -155,8 +173,9 @@ func (c *Cluster) start(ctx context.Context) error {
 	if err := c.startAPI(ctx); err != nil {
 		return err
 	}
-	if c.opts.Tier == Workloads {
-		if err := c.startWorkloads(ctx); err != nil {
+	start := map[Tier]func(context.Context) error{Workloads: c.startWorkloads, Real: c.startReal}[c.opts.Tier]
+	if start != nil {
+		if err := start(ctx); err != nil {
 			return err
 		}
 	}
@@ -193,13 +212,16 @@ func (c *Cluster) Err() error {
 	}
 }
 
-// Stop kills every process and removes the data: nothing needs a graceful end. It may be called more than once.
+// Stop kills every process and removes the data: nothing but the network of real nodes needs a graceful end. It may be called more than once.
 func (c *Cluster) Stop() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.stopping = true
 	c.cancel()
 	var errs []error
+	if c.real != nil {
+		errs = append(errs, c.real.stop())
+	}
 	for _, p := range slices.Backward(c.processes) { // clients before servers, so that no client logs errors
 		errs = append(errs, p.Kill())
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -71,7 +72,12 @@ func (c *Cluster) startWorkloads(ctx context.Context) error {
 	if err := volumes.Start(c.ctx, client); err != nil {
 		return err
 	}
-	// The controller manager has no endpoint. The first ServiceAccount proves that it works.
+	return waitForServiceAccounts(ctx, manager, client)
+}
+
+// waitForServiceAccounts returns when the controller manager works: it has no endpoint, but it makes the first
+// ServiceAccount.
+func waitForServiceAccounts(ctx context.Context, manager *process.Process, client kubernetes.Interface) error {
 	return manager.WaitReady(ctx, func(ctx context.Context) error {
 		_, err := client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
 		return err
@@ -115,8 +121,15 @@ func (c *Cluster) controllerManagerArgs(kubeconfig string) []string {
 		"--secure-port=0",
 		"--kube-api-qps=1000", "--kube-api-burst=2000",
 		"--root-ca-file=" + c.path("tls.crt"),
-		"--controllers=" + strings.Join(controllers, ","),
+		"--controllers=" + strings.Join(c.controllers(), ","),
 	}
+}
+
+func (c *Cluster) controllers() []string {
+	if c.opts.Tier == Real {
+		return slices.Concat(controllers, realControllers)
+	}
+	return controllers
 }
 
 // EnsureNodes adds simulated nodes until there are at least n, and returns when all accept pods. It is only for the
@@ -132,23 +145,26 @@ func (c *Cluster) EnsureNodes(ctx context.Context, n int) error {
 func (c *Cluster) ensureNodes(ctx context.Context, client kubernetes.Interface, n int) error {
 	nodes := client.CoreV1().Nodes()
 	for i := range n {
-		_, err := nodes.Create(ctx, kubelet.NewNode(fmt.Sprintf("node-%d", i)), metav1.CreateOptions{})
+		_, err := nodes.Create(ctx, kubelet.NewNode(nodeName(i)), metav1.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("creating a simulated node: %w", err)
 		}
 	}
-	return c.simulator.WaitReady(ctx, func(ctx context.Context) error {
-		for i := range n {
-			node, err := nodes.Get(ctx, fmt.Sprintf("node-%d", i), metav1.GetOptions{})
-			if err != nil {
-				return err
-			}
-			if !schedulable(node) {
-				return fmt.Errorf("%s is not ready", node.Name)
-			}
+	return c.simulator.WaitReady(ctx, func(ctx context.Context) error { return nodesReady(ctx, client, n) })
+}
+
+// nodesReady returns an error unless the first n nodes accept pods.
+func nodesReady(ctx context.Context, client kubernetes.Interface, n int) error {
+	for i := range n {
+		node, err := client.CoreV1().Nodes().Get(ctx, nodeName(i), metav1.GetOptions{})
+		if err != nil {
+			return err
 		}
-		return nil
-	})
+		if !schedulable(node) {
+			return fmt.Errorf("%s is not ready", node.Name)
+		}
+	}
+	return nil
 }
 
 func schedulable(node *corev1.Node) bool {

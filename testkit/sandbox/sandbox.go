@@ -27,6 +27,9 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/readiness"
 )
 
+// deploymentKind is the kind of the operators' Deployments.
+var deploymentKind = appsv1.SchemeGroupVersion.WithKind("Deployment")
+
 // readyInterval is the polling interval for the samples.
 const readyInterval = 100 * time.Millisecond
 
@@ -34,9 +37,11 @@ const readyInterval = 100 * time.Millisecond
 type Options struct {
 	// Projects are the operators.
 	Projects []*Project
-	// Nodes is the minimum number of simulated nodes. The default and the lower limit are 3.
+	// Nodes is the minimum number of simulated nodes, with 3 as default and lower limit, or the number of real ones.
 	Nodes int
-	// Assets contains the programs of the control plane: at least cluster.Programs(cluster.Workloads).
+	// Real makes the nodes real. Nil means that they are simulated, and that the operators run as processes.
+	Real *RealNodes
+	// Assets contains the programs of the control plane: at least cluster.Programs of the tier.
 	Assets assets.Set
 	// WithoutOperators installs nothing and starts no operator: pods of the projects run as processes once they are
 	// installed. See RunPods.
@@ -90,7 +95,7 @@ func Start(ctx context.Context, opts Options) (*Sandbox, error) {
 }
 
 func (s *Sandbox) start(ctx context.Context) error {
-	if s.opts.WithoutOperators {
+	if s.opts.WithoutOperators && s.opts.Real == nil {
 		return s.startWithoutOperators(ctx)
 	}
 	for _, p := range s.opts.Projects {
@@ -107,6 +112,9 @@ func (s *Sandbox) start(ctx context.Context) error {
 	})
 	if err := group.Wait(); err != nil {
 		return err
+	}
+	if s.opts.Real != nil {
+		return s.startInPods(ctx, programs)
 	}
 	for i, p := range s.opts.Projects {
 		if err := s.install(ctx, p); err != nil {
@@ -167,10 +175,15 @@ func (s *Sandbox) connect(ctx context.Context) (err error) {
 
 func (s *Sandbox) acquire(ctx context.Context) error {
 	began := time.Now()
-	lease, err := environment.Acquire(ctx, environment.Request{
+	request := environment.Request{
 		Tier: cluster.Workloads, Nodes: s.opts.Nodes, Binaries: s.opts.Assets.Dir, Private: true,
 		Progress: s.opts.Report,
-	})
+	}
+	if real := s.opts.Real; real != nil {
+		request.Tier = cluster.Real
+		request.Real = environment.RealNodes{NodePrograms: real.Programs.Dir, Images: real.Images}
+	}
+	lease, err := environment.Acquire(ctx, request)
 	if err != nil {
 		return err
 	}
@@ -309,7 +322,7 @@ func (s *Sandbox) Samples() []*unstructured.Unstructured {
 
 // leftOut returns the samples that the nodes of this cluster cannot serve.
 func (s *Sandbox) leftOut() []*unstructured.Unstructured {
-	if s.opts.WithoutOperators || s.opts.Existing != nil {
+	if s.opts.WithoutOperators || s.opts.Existing != nil || s.opts.Real != nil {
 		return nil
 	}
 	var samples []*unstructured.Unstructured

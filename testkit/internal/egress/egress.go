@@ -44,13 +44,14 @@ func Configuration(socket string) ([]byte, error) {
 	})
 }
 
-// Start serves the proxy at a unix socket until ctx ends. The client has to be permitted to list all Services and pods.
-func Start(ctx context.Context, socket string, client kubernetes.Interface) error {
+// Start serves the proxy at a unix socket until ctx ends. The client has to be permitted to list all Services, pods and
+// EndpointSlices. The socket of a hub, if it is not empty, is that of an HTTP proxy in the network of real nodes.
+func Start(ctx context.Context, socket, hub string, client kubernetes.Interface) error {
 	listener, err := new(net.ListenConfig).Listen(ctx, "unix", socket)
 	if err != nil {
 		return fmt.Errorf("serving the API server's egress: %w", err)
 	}
-	server := &http.Server{Handler: &proxy{ctx: ctx, client: client}, ReadHeaderTimeout: dialTimeout}
+	server := &http.Server{Handler: &proxy{ctx: ctx, client: client, hub: hub}, ReadHeaderTimeout: dialTimeout}
 	context.AfterFunc(ctx, func() { _ = server.Close() })
 	go func() {
 		if err := server.Serve(listener); err != nil && !errors.Is(err, http.ErrServerClosed) {
@@ -64,6 +65,7 @@ func Start(ctx context.Context, socket string, client kubernetes.Interface) erro
 type proxy struct {
 	ctx    context.Context //nolint:containedctx // of the server: connections outlive the context of their request
 	client kubernetes.Interface
+	hub    string // empty for simulated nodes
 }
 
 // ServeHTTP implements [http.Handler].
@@ -114,17 +116,24 @@ func (p *proxy) dial(ctx context.Context, address string) (net.Conn, error) {
 		return nil, err
 	}
 	if service == nil {
-		return new(net.Dialer).DialContext(ctx, "tcp", address)
+		return p.dialNetwork(ctx, address)
 	}
 	name := service.Namespace + "/" + service.Name
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
 	address, err = p.process(ctx, service)
+	if err == nil && address == "" && p.hub != "" {
+		address, err = p.endpoint(ctx, service, port)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("looking for the process of Service %s: %w", name, err)
 	}
 	if address == "" {
 		return nil, fmt.Errorf("no process serves Service %s", name)
 	}
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	conn, err := p.dialNetwork(ctx, address)
 	if err != nil {
 		return nil, fmt.Errorf("the process of Service %s does not serve: %w", name, err)
 	}

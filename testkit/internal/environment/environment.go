@@ -24,7 +24,7 @@ import (
 
 // protocol changes with each incompatible change of the messages or files of this package, and of the services in the
 // process.
-const protocol = 2
+const protocol = 3
 
 // maxSlots bounds the number of environments that differ only in their objects.
 const maxSlots = 20
@@ -36,8 +36,10 @@ const maxAttempts = 5
 type Request struct {
 	// Tier is as in cluster.Options.
 	Tier cluster.Tier
-	// Nodes is the minimum number of simulated nodes.
+	// Nodes is the minimum number of simulated nodes, and the number of real ones.
 	Nodes int
+	// Real describes the nodes of the Real tier.
+	Real RealNodes
 	// Binaries is the folder with the programs of the control plane.
 	Binaries string
 	// Objects are cluster-wide objects to install. Requests without contradicting objects share an environment.
@@ -50,6 +52,13 @@ type Request struct {
 	UntilGoCommandEnds bool
 	// Progress receives messages while an environment starts; nil drops them.
 	Progress func(string)
+}
+
+// RealNodes describes the nodes of the Real tier: see cluster.Options.
+type RealNodes struct {
+	NodePrograms string        `json:"nodePrograms,omitempty"`
+	Images       []string      `json:"images,omitempty"`
+	NodeLease    time.Duration `json:"nodeLease,omitempty"`
 }
 
 // A Lease is the use of an environment. It ends with Release or with the process, whichever is first.
@@ -102,6 +111,9 @@ func key(req Request, slot int) string {
 		name = rand.Text()
 	}
 	text := fmt.Sprintf("%d %s %s %q %d", protocol, req.Tier, req.Binaries, name, slot)
+	if req.Tier == cluster.Real {
+		text += fmt.Sprintf(" %d %q", req.Nodes, req.Real)
+	}
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:6])
 }

@@ -109,8 +109,9 @@ func (s *server) run(ctx context.Context) {
 func (s *server) start(ctx context.Context) error {
 	c, err := cluster.Start(ctx, cluster.Options{
 		Tier: s.spec.Tier, Nodes: s.spec.Nodes, Binaries: s.spec.Binaries, Dir: s.spec.Data,
-		Progress: func(format string, args ...any) { s.progress.publish(fmt.Sprintf(format, args...)) },
-		Started:  s.record,
+		Progress:     func(format string, args ...any) { s.progress.publish(fmt.Sprintf(format, args...)) },
+		Started:      s.record,
+		NodePrograms: s.spec.Real.NodePrograms, Images: s.spec.Real.Images, NodeLease: s.spec.Real.NodeLease,
 	})
 	if err != nil {
 		return err

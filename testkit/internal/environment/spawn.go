@@ -24,11 +24,12 @@ type spec struct {
 	Nodes    int          `json:"nodes"`
 	Binaries string       `json:"binaries"`
 	Data     string       `json:"data"`
+	Real     RealNodes    `json:"real"`
 }
 
 // spawn starts an environment and returns a connection to it. The caller holds the lock.
 func spawn(ctx context.Context, p socketdir.Dir, req Request) (*net.UnixConn, error) {
-	s := spec{Tier: req.Tier, Nodes: req.Nodes, Binaries: req.Binaries}
+	s := spec{Tier: req.Tier, Nodes: req.Nodes, Binaries: req.Binaries, Real: req.Real}
 	var err error
 	if s.Data, err = os.MkdirTemp("", "testkit-"); err != nil {
 		return nil, fmt.Errorf("making a folder for an environment: %w", err)

@@ -31,7 +31,7 @@ const (
 const usage = `testkit gives you a Kubernetes control plane of your own, without Docker. The first use builds it and
 takes some minutes; after that it takes seconds.
 
-  testkit up [--nodes N] [--detach] [--bare | --context NAME] [DIR ...]
+  testkit up [--real [--images DIR ...]] [--nodes N] [--detach] [--bare | --context NAME] [DIR ...]
         Run a cluster with simulated nodes and the operators in these folders, show their samples, until Ctrl-C.
         With --detach return when all samples are Ready; "testkit down" stops it. With --bare install nothing: you do, with
         kubectl, Helm or OLM. The image may have any registry and tag. The operator's pods run as processes here, with the
@@ -197,15 +197,26 @@ func (c *command) assets(ctx context.Context, args []string) error {
 	return nil
 }
 
-// find provides programs. Nil means all. An interruption is reported together with the progress.
+// find provides programs of the control plane. Nil means all. An interruption is reported together with the progress.
 func (c *command) find(ctx context.Context, need []string) (assets.Set, error) {
+	return c.provide(ctx, assets.Find, need)
+}
+
+// findNodes provides the programs of real nodes.
+func (c *command) findNodes(ctx context.Context) (assets.Set, error) {
+	return c.provide(ctx, assets.FindNodes, nil)
+}
+
+func (c *command) provide(
+	ctx context.Context, find func(context.Context, assets.Options) (assets.Set, error), need []string,
+) (assets.Set, error) {
 	reported := false
 	report := assets.Print(c.err)
 	progress := func(p assets.Progress) {
 		reported = true
 		report(p)
 	}
-	set, err := assets.Find(ctx, assets.Options{Programs: need, Progress: progress})
+	set, err := find(ctx, assets.Options{Programs: need, Progress: progress})
 	if reported && errors.Is(err, context.Canceled) {
 		err = exitError(exitInterrupted)
 	}

@@ -54,13 +54,17 @@ func (c *command) runSandbox(ctx context.Context, k *controller, v view, o upOpt
 		s.Context = o.context()
 		s.WithoutOperators = o.bare
 	})
-	set, err := c.upAssets(ctx, o)
+	set, nodes, err := c.upAssets(ctx, o)
 	if err != nil {
 		return err
 	}
+	var real *sandbox.RealNodes
+	if o.real {
+		real = &sandbox.RealNodes{Programs: nodes, Images: o.images}
+	}
 	box, err := sandbox.Start(ctx, sandbox.Options{
 		Projects: o.projects, Nodes: o.nodes, Assets: set, Existing: o.existing, WithoutOperators: o.bare, Dir: k.state.Data,
-		Report: report, Started: k.started,
+		Real: real, Report: report, Started: k.started,
 	})
 	if err != nil {
 		if ctx.Err() == nil {

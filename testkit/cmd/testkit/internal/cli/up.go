@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/homeostat-dev/homeostat/testkit/assets"
+	"github.com/homeostat-dev/homeostat/testkit/cluster"
 	"github.com/homeostat-dev/homeostat/testkit/internal/socketdir"
 	"github.com/homeostat-dev/homeostat/testkit/sandbox"
 )
@@ -25,6 +26,8 @@ const background = "TESTKIT_SANDBOX"
 const (
 	// readyTimeout bounds the time in which the samples become Ready.
 	readyTimeout = 2 * time.Minute
+	// realNodes is the default number of real nodes: enough for a pod to move to another one.
+	realNodes = 2
 	// failureLinger is how long a failed background sandbox waits for a client that asks for the reason.
 	failureLinger = 5 * time.Second
 	// askInterval is the interval at which the status of a sandbox in another process is read.
@@ -40,6 +43,8 @@ type upOptions struct {
 	nodes      int
 	detach     bool
 	bare       bool
+	real       bool     // nodes
+	images     []string // folders for real nodes, absolute
 	dirs       []string // absolute
 	projects   []*sandbox.Project
 	existing   *sandbox.ExistingCluster // nil for a cluster of its own
@@ -74,7 +79,7 @@ func (c *command) up(ctx context.Context, args []string) error {
 			upCommand("CONTEXT=NAME", "--context NAME"))
 	}
 	// Before the lock, because the first time takes minutes.
-	if _, err := c.upAssets(ctx, o); err != nil {
+	if _, _, err := c.upAssets(ctx, o); err != nil {
 		return err
 	}
 	unlock, err := box.dir.Lock(ctx)
@@ -103,16 +108,24 @@ func (c *command) upOptions(ctx context.Context, args []string) (upOptions, erro
 		f.IntVar(&o.nodes, "nodes", 0, "")
 		f.BoolVar(&o.detach, "detach", false, "")
 		f.BoolVar(&o.bare, "bare", false, "")
+		f.BoolVar(&o.real, "real", false, "")
+		f.Func("images", "", func(dir string) error {
+			o.images = append(o.images, dir)
+			return nil
+		})
 	})
 	if err != nil {
+		return o, err
+	}
+	if err := o.checkReal(); err != nil {
 		return o, err
 	}
 	if o.nodes < 0 {
 		return o, usagef("up: --nodes=%d: there cannot be fewer than none", o.nodes)
 	}
 	if existing != "" {
-		if o.nodes > 0 || o.bare {
-			return o, usagef("up: --nodes and --bare are for a cluster of its own: leave them out, or --context")
+		if o.nodes > 0 || o.bare || o.real {
+			return o, usagef("up: --nodes, --real and --bare are for a cluster of its own: leave them out, or --context")
 		}
 		if o.existing, err = sandbox.FindExisting(existing); err != nil {
 			return o, usagef("up: %w", err)
@@ -137,12 +150,37 @@ func (c *command) upOptions(ctx context.Context, args []string) (upOptions, erro
 	return o, nil
 }
 
-// upAssets provides all programs, or none for an existing cluster.
-func (c *command) upAssets(ctx context.Context, o upOptions) (assets.Set, error) {
-	if o.existing != nil {
-		return assets.Set{}, nil
+// checkReal returns an error if real nodes were asked for and this machine cannot run them.
+func (o *upOptions) checkReal() (err error) {
+	if len(o.images) > 0 && !o.real {
+		return usagef("up: --images is for --real")
 	}
-	return c.find(ctx, nil)
+	if !o.real {
+		return nil
+	}
+	if o.nodes == 0 {
+		o.nodes = realNodes
+	}
+	for i := range o.images {
+		if o.images[i], err = filepath.Abs(o.images[i]); err != nil {
+			return fmt.Errorf("finding the images: %w", err)
+		}
+	}
+	if err := cluster.CheckReal(); err != nil {
+		return usagef("up: --real: %w", err)
+	}
+	return nil
+}
+
+// upAssets provides all programs, or none for an existing cluster.
+func (c *command) upAssets(ctx context.Context, o upOptions) (controlPlane, nodes assets.Set, err error) {
+	if o.existing != nil {
+		return controlPlane, nodes, nil
+	}
+	if controlPlane, err = c.find(ctx, nil); err == nil && o.real {
+		nodes, err = c.findNodes(ctx)
+	}
+	return controlPlane, nodes, err
 }
 
 // attach handles a sandbox that is already running.
@@ -234,7 +272,11 @@ func (c *command) detach(ctx context.Context, box client, unlock func(), o upOpt
 	if err := os.MkdirAll(box.dir.Path(), 0o700); err != nil {
 		return fmt.Errorf("making a folder for the sandbox: %w", err)
 	}
-	args := []string{"up", "--nodes", strconv.Itoa(o.nodes), "--context", o.context(), "--bare=" + strconv.FormatBool(o.bare)}
+	args := []string{"up", "--nodes", strconv.Itoa(o.nodes), "--context", o.context(), "--bare=" + strconv.FormatBool(o.bare),
+		"--real=" + strconv.FormatBool(o.real)}
+	for _, dir := range o.images {
+		args = append(args, "--images", dir)
+	}
 	cmd := exec.Command(program, append(args, o.dirs...)...)
 	cmd.Env = append(os.Environ(), background+"="+box.dir.Path())
 	conn, err := box.dir.Spawn(ctx, cmd, box.dir.File("sandbox.log"))

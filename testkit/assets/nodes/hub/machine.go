@@ -1,0 +1,104 @@
+//go:build linux
+
+package hub
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/homeostat-dev/homeostat/testkit/assets/nodes/node"
+	"github.com/homeostat-dev/homeostat/testkit/assets/nodes/spec"
+	"github.com/homeostat-dev/homeostat/testkit/assets/nodes/system"
+)
+
+// A machine is a node: on or off.
+type machine struct {
+	hub   *hub
+	index int
+
+	mu      sync.Mutex
+	process *system.Child // nil while it is off
+}
+
+func (n *machine) name() string { return n.hub.Nodes[n.index].Name }
+
+func (n *machine) dir() string { return filepath.Join(n.hub.Dir, n.name()) }
+
+func (n *machine) cgroup() string { return filepath.Join(n.hub.ID, n.name()) }
+
+// Start turns a node on, if it is off.
+func (n *machine) Start() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.process != nil {
+		return nil
+	}
+	if err := os.MkdirAll(n.dir(), 0o700); err != nil {
+		return fmt.Errorf("making the folder of node %s: %w", n.name(), err)
+	}
+	config, err := json.Marshal(n.config())
+	if err != nil {
+		return fmt.Errorf("encoding the configuration of node %s: %w", n.name(), err)
+	}
+	read, write, err := os.Pipe()
+	if err != nil {
+		return fmt.Errorf("starting node %s: %w", n.name(), err)
+	}
+	defer func() { _ = read.Close() }()
+	process, err := n.hub.init.Start(system.Command{
+		Args: []string{filepath.Join(n.hub.Programs, spec.Program), "node"}, Stdin: read,
+		Log: filepath.Join(n.dir(), "node.log"), Namespaces: node.Namespaces,
+	})
+	if err != nil {
+		return errors.Join(err, write.Close())
+	}
+	err = n.hub.bridge.connect(n.index, process.PID)
+	if err == nil {
+		_, err = write.Write(config)
+	}
+	if err = errors.Join(err, write.Close()); err != nil {
+		process.Kill()
+		return fmt.Errorf("starting node %s: %w", n.name(), err)
+	}
+	n.process = process
+	go n.watch(process)
+	return nil
+}
+
+// watch ends the hub if a node ends that was not stopped.
+func (n *machine) watch(process *system.Child) {
+	<-process.Done()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.process == process {
+		fmt.Fprintf(os.Stderr, "node %s ended: %v\n", n.name(), process.Err())
+		os.Exit(1)
+	}
+}
+
+// Stop turns a node off: all its processes end at once.
+func (n *machine) Stop() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.process == nil {
+		return nil
+	}
+	process := n.process
+	n.process = nil
+	process.Kill()
+	_ = n.hub.bridge.disconnect(n.index) // it may have ended with its namespace
+	return nil
+}
+
+func (n *machine) config() node.Config {
+	of := n.hub.Nodes[n.index]
+	return node.Config{
+		Name: of.Name, Index: n.index, Dir: n.dir(), Programs: n.hub.Programs, Cgroup: n.cgroup(),
+		Kubeconfig: of.Kubeconfig, ProxyKubeconfig: of.ProxyKubeconfig, ClientCA: n.hub.ClientCA,
+		DiskBytes: n.hub.DiskBytes, LeaseSeconds: n.hub.LeaseSeconds,
+	}
+}

@@ -1,0 +1,94 @@
+//go:build linux
+
+package hub
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/homeostat-dev/homeostat/testkit/assets/nodes/spec"
+)
+
+// dialTimeout bounds a connection to a pod or a kubelet.
+const dialTimeout = 10 * time.Second
+
+// serve serves the control socket:
+//
+//   - CONNECT connects to an address in the network of the nodes
+//   - /v2/ is the registry of the nodes
+//   - POST /nodes/NAME/{start,stop,isolate,connect} acts on a node
+func (h *hub) serve() error {
+	file := filepath.Join(h.Dir, spec.ControlSocket)
+	if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("serving the network of the nodes: %w", err)
+	}
+	listener, err := net.Listen("unix", file)
+	if err != nil {
+		return fmt.Errorf("serving the network of the nodes: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /nodes/{name}/{action}", h.handleAction)
+	mux.Handle("/v2/", h.images)
+	server := &http.Server{ReadHeaderTimeout: dialTimeout, Handler: http.HandlerFunc(
+		func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodConnect {
+				connect(w, r)
+				return
+			}
+			mux.ServeHTTP(w, r)
+		})}
+	return server.Serve(listener)
+}
+
+// connect relays a connection to an address.
+func connect(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), dialTimeout)
+	defer cancel()
+	server, err := new(net.Dialer).DialContext(ctx, "tcp", r.Host)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	defer func() { _ = server.Close() }()
+	client, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	defer func() { _ = client.Close() }()
+	if _, err := io.WriteString(client, "HTTP/1.1 200 OK\r\n\r\n"); err == nil {
+		relay(client, server)
+	}
+}
+
+func (h *hub) handleAction(w http.ResponseWriter, r *http.Request) {
+	for _, m := range h.nodes {
+		if m.name() != r.PathValue("name") {
+			continue
+		}
+		action, ok := map[string]func() error{
+			"start": m.Start, "stop": m.Stop,
+			"isolate": func() error { return h.bridge.setPort(m.index, false) },
+			"connect": func() error { return h.bridge.setPort(m.index, true) },
+		}[r.PathValue("action")]
+		if !ok {
+			http.Error(w, "there is no action "+r.PathValue("action"), http.StatusNotFound)
+			return
+		}
+		if err := action(); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(struct{}{})
+		return
+	}
+	http.Error(w, "there is no node "+r.PathValue("name"), http.StatusNotFound)
+}

@@ -1,0 +1,29 @@
+package spec
+
+import (
+	"fmt"
+	"net/netip"
+)
+
+// The addresses exist only in network namespaces that have no other ones: they cannot conflict with those of the machine.
+const (
+	// HubAddress is the address of the API server, the DNS server and the image registry in the network of the nodes.
+	HubAddress = "10.88.0.1"
+	// NodeNetwork has the addresses of the nodes.
+	NodeNetwork = "10.88.0.0/16"
+	// PodNetwork has the addresses of all pods.
+	PodNetwork = "10.244.0.0/16"
+	// ClusterDNS is the address of the Service of the DNS server, and Kubernetes that of the API server.
+	ClusterDNS = "10.0.0.10"
+	Kubernetes = "10.0.0.1"
+	// RegistryPort is the port of the image registry at HubAddress.
+	RegistryPort = 5000
+	// MaxNodes is the greatest number of nodes.
+	MaxNodes = 250
+)
+
+// NodeAddress returns the address of a node; the first one has index 0.
+func NodeAddress(index int) netip.Addr { return netip.AddrFrom4([4]byte{10, 88, 1, byte(index + 1)}) }
+
+// PodRange returns the addresses of the pods of a node.
+func PodRange(index int) string { return fmt.Sprintf("10.244.%d.0/24", index) }

@@ -1,0 +1,182 @@
+//go:build linux
+
+package system
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// cgroupRoot is the usual mount point.
+const cgroupRoot = "/sys/fs/cgroup"
+
+// Cgroups are the hierarchies of control groups of this machine: one folder for each in version 1, and one in all in version
+// 2.
+type Cgroups struct {
+	v2     bool
+	v1     []string          // names of the folders
+	links  map[string]string // names of single controllers to folders with several
+	prefix string            // below each hierarchy
+}
+
+// FindCgroups returns the control groups of this machine, for a group of this name below the root.
+func FindCgroups(name string) (Cgroups, error) {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(cgroupRoot, &fs); err != nil {
+		return Cgroups{}, fmt.Errorf("finding the control groups: %w", err)
+	}
+	if fs.Type == unix.CGROUP2_SUPER_MAGIC {
+		return Cgroups{v2: true, prefix: name}, nil
+	}
+	c := Cgroups{prefix: name, links: map[string]string{}}
+	entries, err := os.ReadDir(cgroupRoot)
+	if err != nil {
+		return Cgroups{}, fmt.Errorf("finding the control groups: %w", err)
+	}
+	for _, entry := range entries {
+		if target, err := os.Readlink(filepath.Join(cgroupRoot, entry.Name())); err == nil {
+			c.links[entry.Name()] = target
+			continue
+		}
+		err := unix.Statfs(filepath.Join(cgroupRoot, entry.Name()), &fs)
+		if err == nil && entry.IsDir() && fs.Type == unix.CGROUP_SUPER_MAGIC {
+			c.v1 = append(c.v1, entry.Name())
+		}
+	}
+	if len(c.v1) == 0 {
+		return Cgroups{}, fmt.Errorf("finding the control groups: nothing is mounted below %s", cgroupRoot)
+	}
+	return c, nil
+}
+
+// dirs returns the folder of the group in each hierarchy.
+func (c Cgroups) dirs() []string {
+	if c.v2 {
+		return []string{filepath.Join(cgroupRoot, c.prefix)}
+	}
+	dirs := make([]string, len(c.v1))
+	for i, name := range c.v1 {
+		dirs[i] = filepath.Join(cgroupRoot, name, c.prefix)
+	}
+	return dirs
+}
+
+// Join makes the group and moves this process into it.
+func (c Cgroups) Join() error {
+	for _, dir := range c.dirs() {
+		if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // as all control groups
+			return fmt.Errorf("making a control group: %w", err)
+		}
+		if err := inheritCpuset(dir); err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
+			return fmt.Errorf("joining a control group: %w", err)
+		}
+	}
+	return nil
+}
+
+// inheritCpuset copies the processors and memory nodes of the parent groups: without them, a group of version 1 takes no
+// process.
+func inheritCpuset(dir string) error {
+	for _, name := range []string{"cpuset.cpus", "cpuset.mems"} {
+		file := filepath.Join(dir, name)
+		data, err := os.ReadFile(file)
+		if err != nil || strings.TrimSpace(string(data)) != "" {
+			continue // another controller, or it has them
+		}
+		parent := filepath.Dir(dir)
+		if err := inheritCpuset(parent); err != nil {
+			return err
+		}
+		if data, err = os.ReadFile(filepath.Join(parent, name)); err != nil {
+			continue // version 2: empty means all
+		}
+		if err := os.WriteFile(file, data, 0o600); err != nil {
+			return fmt.Errorf("setting %s: %w", file, err)
+		}
+	}
+	return nil
+}
+
+// Mount mounts the hierarchies at their usual places in a new /sys. In a control group namespace, the group of this process
+// is their root.
+func (c Cgroups) Mount() error {
+	if c.v2 {
+		return MountAll(Mount{Source: "cgroup2", Target: cgroupRoot, Type: "cgroup2"})
+	}
+	mounts := []Mount{Tmpfs(cgroupRoot)}
+	for _, name := range c.v1 {
+		data := name
+		if name == "systemd" {
+			data = "none,name=systemd"
+		}
+		mounts = append(mounts, Mount{
+			Source: "cgroup", Target: filepath.Join(cgroupRoot, name), Type: "cgroup", Data: data,
+		})
+	}
+	if err := MountAll(mounts...); err != nil {
+		return err
+	}
+	for name, target := range c.links {
+		if err := os.Symlink(target, filepath.Join(cgroupRoot, name)); err != nil {
+			return fmt.Errorf("linking a control group: %w", err)
+		}
+	}
+	return nil
+}
+
+// Remove removes the group with all below it. No process may be in them.
+func (c Cgroups) Remove() error {
+	var errs []error
+	for _, dir := range c.dirs() {
+		errs = append(errs, removeCgroup(dir))
+	}
+	return errors.Join(errs...)
+}
+
+// RemoveUnusedCgroups removes the groups below the root whose names begin with a prefix, if they have no process.
+func RemoveUnusedCgroups(prefix string) error {
+	root, err := FindCgroups("")
+	if err != nil {
+		return err
+	}
+	for _, dir := range root.dirs() {
+		groups, err := filepath.Glob(filepath.Join(dir, prefix+"*"))
+		if err != nil {
+			return fmt.Errorf("finding control groups: %w", err)
+		}
+		for _, group := range groups {
+			_ = removeCgroup(group) // it is busy if it has a process
+		}
+	}
+	return nil
+}
+
+// removeCgroup removes a folder and those below it. Files in control groups cannot be removed.
+func removeCgroup(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("removing a control group: %w", err)
+	}
+	var errs []error
+	for _, entry := range entries {
+		if entry.IsDir() {
+			errs = append(errs, removeCgroup(filepath.Join(dir, entry.Name())))
+		}
+	}
+	if err := os.Remove(dir); err != nil && !errors.Is(err, os.ErrNotExist) {
+		errs = append(errs, fmt.Errorf("removing a control group: %w", err))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,222 @@
+package cluster
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/homeostat-dev/homeostat/testkit/assets"
+	"github.com/homeostat-dev/homeostat/testkit/assets/nodes/spec"
+	"github.com/homeostat-dev/homeostat/testkit/internal/egress"
+	"github.com/homeostat-dev/homeostat/testkit/internal/process"
+)
+
+// realControllers are the controllers for volumes and Services that simulated nodes do without.
+var realControllers = []string{
+	"persistentvolume-attach-detach-controller",
+	"persistentvolume-expander-controller",
+}
+
+// defaultDisk is the size of the disk of a node. The file takes the space of its content only.
+const defaultDisk = 16 << 30
+
+// realNetwork is the network of real nodes: its process, and what connects it to this one.
+type realNetwork struct {
+	spec    *spec.Network
+	process *process.Process
+	tokens  map[string]string // by user
+}
+
+// newRealNetwork describes the network. Credentials exist before the API server does.
+func (c *Cluster) newRealNetwork() *realNetwork {
+	n := &realNetwork{tokens: map[string]string{spec.ProxyUser: rand.Text()}, spec: &spec.Network{
+		ID: spec.IDPrefix + strings.ToLower(rand.Text()[:8]), Dir: c.opts.Dir, Programs: c.opts.NodePrograms,
+		Images: c.opts.Images, APIServer: c.path("api.sock"), Kubeconfig: c.path("components.kubeconfig"),
+		ClientCA: c.path("tls.crt"), DiskBytes: defaultDisk, LeaseSeconds: int(c.opts.NodeLease / time.Second),
+	}}
+	for i := range c.opts.Nodes {
+		name := nodeName(i)
+		n.tokens[spec.NodeUserPrefix+name] = rand.Text()
+		n.spec.Nodes = append(n.spec.Nodes, spec.Node{
+			Name: name, Kubeconfig: c.path(name + ".kubeconfig"), ProxyKubeconfig: c.path("kube-proxy.kubeconfig"),
+		})
+	}
+	return n
+}
+
+func nodeName(i int) string { return fmt.Sprintf("node-%d", i) }
+
+// tokenLines returns the lines of the API server's token file.
+func (n *realNetwork) tokenLines() string {
+	var lines strings.Builder
+	for user, token := range n.tokens {
+		group := ""
+		if strings.HasPrefix(user, spec.NodeUserPrefix) {
+			group = spec.NodeGroup
+		}
+		fmt.Fprintf(&lines, "%s,%s,%s,%q\n", token, user, user, group)
+	}
+	return lines.String()
+}
+
+// realArgs are the arguments of the API server for real nodes.
+func (c *Cluster) realArgs() []string {
+	return []string{
+		"--advertise-address=" + spec.HubAddress,
+		"--authorization-mode=Node,RBAC",
+		"--enable-admission-plugins=NodeRestriction",
+		"--kubelet-client-certificate=" + c.path("kubelet-client.crt"),
+		"--kubelet-client-key=" + c.path("kubelet-client.key"),
+		"--kubelet-preferred-address-types=InternalIP",
+	}
+}
+
+// startReal starts the network and its nodes, and returns when pods can run on all of them.
+func (c *Cluster) startReal(ctx context.Context) error {
+	c.opts.Progress("starting kube-controller-manager, kube-scheduler and %d nodes", c.opts.Nodes)
+	client, err := kubernetes.NewForConfig(c.Config())
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	if err := c.startHub(); err != nil {
+		return err
+	}
+	kubeconfig := c.real.spec.Kubeconfig
+	if _, err := c.launch(assets.Scheduler, schedulerArgs(kubeconfig)...); err != nil {
+		return err
+	}
+	manager, err := c.launch(assets.ControllerManager, c.controllerManagerArgs(kubeconfig)...)
+	if err != nil {
+		return err
+	}
+	if err := c.real.process.WaitReady(ctx, func(ctx context.Context) error { return createDNS(ctx, client) }); err != nil {
+		return err
+	}
+	err = c.real.process.WaitReady(ctx, func(ctx context.Context) error { return nodesReady(ctx, client, c.opts.Nodes) })
+	if err != nil {
+		return err
+	}
+	return waitForServiceAccounts(ctx, manager, client)
+}
+
+// startHub writes the credentials of the nodes and starts the network.
+func (c *Cluster) startHub() error {
+	n := c.real
+	_, port, err := net.SplitHostPort(c.host)
+	if err != nil {
+		return fmt.Errorf("finding the port of the API server: %w", err)
+	}
+	if n.spec.APIServerPort, err = strconv.Atoi(port); err != nil {
+		return fmt.Errorf("finding the port of the API server: %w", err)
+	}
+	if err := egress.Forward(c.ctx, n.spec.APIServer, c.host); err != nil {
+		return err
+	}
+	files := map[string][]byte{}
+	users := map[string]string{n.spec.Nodes[0].ProxyKubeconfig: spec.ProxyUser}
+	for _, node := range n.spec.Nodes {
+		users[node.Kubeconfig] = spec.NodeUserPrefix + node.Name
+	}
+	for file, user := range users {
+		if files[file], err = Kubeconfig(c.realConfig(n.tokens[user])); err != nil {
+			return err
+		}
+	}
+	if files[n.spec.Kubeconfig], err = Kubeconfig(c.Config()); err != nil {
+		return err
+	}
+	dns := c.path("dns.kubeconfig")
+	if files[dns], err = Kubeconfig(c.realConfig(c.token)); err != nil {
+		return err
+	}
+	config := *n.spec
+	config.Kubeconfig = dns
+	file := c.path("network.json")
+	if files[file], err = json.Marshal(config); err != nil {
+		return fmt.Errorf("encoding the description of the network: %w", err)
+	}
+	if err := writeFiles(files); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	cmd := exec.Command(filepath.Join(c.opts.NodePrograms, spec.Hub), file)
+	if n.process, err = process.Start(spec.Hub, cmd, c.path(spec.Hub+".log")); err != nil {
+		return err
+	}
+	c.processes = append(c.processes, n.process)
+	c.opts.Started(Component{Name: spec.Hub, ID: n.process.ID(), LogFile: n.process.LogFile})
+	return nil
+}
+
+// realConfig returns a configuration for clients in the network of the nodes.
+func (c *Cluster) realConfig(token string) *rest.Config {
+	cfg := c.Config()
+	cfg.Host = "https://" + net.JoinHostPort(spec.HubAddress, strconv.Itoa(c.real.spec.APIServerPort))
+	cfg.BearerToken = token
+	return cfg
+}
+
+// createDNS creates the Service of the DNS server, as clusters have it. The server is no pod.
+func createDNS(ctx context.Context, client kubernetes.Interface) error {
+	const name, dns = "kube-dns", 53
+	meta := metav1.ObjectMeta{
+		Namespace: metav1.NamespaceSystem, Name: name,
+		Labels: map[string]string{"k8s-app": name, discoveryv1.LabelServiceName: name},
+	}
+	service := &corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{ClusterIP: spec.ClusterDNS}}
+	slice := &discoveryv1.EndpointSlice{
+		ObjectMeta: meta, AddressType: discoveryv1.AddressTypeIPv4,
+		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{spec.HubAddress}}},
+	}
+	for name, protocol := range map[string]corev1.Protocol{"dns": corev1.ProtocolUDP, "dns-tcp": corev1.ProtocolTCP} {
+		service.Spec.Ports = append(service.Spec.Ports, corev1.ServicePort{
+			Name: name, Port: dns, TargetPort: intstr.FromInt32(dns), Protocol: protocol,
+		})
+		slice.Ports = append(slice.Ports, discoveryv1.EndpointPort{Name: &name, Port: new(int32(dns)), Protocol: &protocol})
+	}
+	_, err := client.CoreV1().Services(meta.Namespace).Create(ctx, service, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("creating the Service of the DNS server: %w", err)
+	}
+	_, err = client.DiscoveryV1().EndpointSlices(meta.Namespace).Create(ctx, slice, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("creating the Service of the DNS server: %w", err)
+	}
+	return nil
+}
+
+// stopTimeout bounds the end of all processes of the nodes.
+const stopTimeout = 30 * time.Second
+
+// stop ends the network and all nodes, and returns when their processes have ended and their control groups are removed.
+func (n *realNetwork) stop() error {
+	if n.process == nil {
+		return nil
+	}
+	if err := n.process.Signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	select {
+	case <-n.process.Done():
+		return nil
+	case <-time.After(stopTimeout):
+		return fmt.Errorf("stopping the network of the nodes: it did not end in %v", stopTimeout)
+	}
+}

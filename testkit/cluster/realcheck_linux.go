@@ -1,0 +1,49 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+
+	"github.com/homeostat-dev/homeostat/testkit/assets/nodes/spec"
+	"github.com/homeostat-dev/homeostat/testkit/assets/nodes/system"
+)
+
+// packages maps the programs of the machine that real nodes run to the Debian packages that have them.
+var packages = map[string]string{
+	"containerd": "containerd", "containerd-shim-runc-v2": "containerd", "runc": "runc",
+	"mkfs.ext4": "e2fsprogs", "resize2fs": "e2fsprogs", "mount": "mount", "nft": "nftables",
+}
+
+// CheckReal returns an error that names what is missing on this machine for the Real tier: Linux, root, control groups, or
+// programs.
+func CheckReal() error {
+	if os.Geteuid() != 0 {
+		return errors.New("real nodes need root, because they make namespaces, mounts and control groups: use sudo")
+	}
+	if _, err := system.FindCgroups(spec.IDPrefix); err != nil {
+		return fmt.Errorf("real nodes need control groups: %w", err)
+	}
+	if _, err := os.Stat("/dev/loop-control"); err != nil {
+		return errors.New("real nodes need loop devices for their disks, and this machine has no /dev/loop-control")
+	}
+	missing, install := []string{}, map[string]bool{}
+	for program, pkg := range packages {
+		if _, err := exec.LookPath(program); err != nil {
+			missing, install[pkg] = append(missing, program), true
+		}
+	}
+	if spec.NetworkPlugins() == "" {
+		missing, install["containernetworking-plugins"] = append(missing, "the network plugin ptp"), true
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	slices.Sort(missing)
+	return fmt.Errorf("real nodes need %s; on Debian: apt-get install %s",
+		strings.Join(missing, ", "), strings.Join(slices.Sorted(maps.Keys(install)), " "))
+}

@@ -1,0 +1,123 @@
+package sandbox
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/homeostat-dev/homeostat/testkit/assets"
+	"github.com/homeostat-dev/homeostat/testkit/assets/nodes/spec"
+	"github.com/homeostat-dev/homeostat/testkit/internal/manifest"
+)
+
+// RealNodes makes the nodes of a sandbox real: pods are containers. It needs Linux and root.
+type RealNodes struct {
+	// Programs are those of assets.FindNodes.
+	Programs assets.Set
+	// Images are folders with images, as in cluster.Options. The nodes find those of the operators as well.
+	Images []string
+}
+
+// startInPods builds the images of the operators, and installs the operators with their Deployments. With WithoutOperators it
+// makes only the images available.
+func (s *Sandbox) startInPods(ctx context.Context, programs []string) error {
+	for i, p := range s.opts.Projects {
+		s.report("making the image of operator %s", p.Name)
+		if err := s.pushImage(ctx, p, programs[i]); err != nil {
+			return fmt.Errorf("making the image of operator %s: %w", p.Name, err)
+		}
+	}
+	if s.opts.WithoutOperators {
+		return nil
+	}
+	for _, p := range s.opts.Projects {
+		if err := s.install(ctx, p); err != nil {
+			return err
+		}
+		deployment, err := runtime.DefaultUnstructuredConverter.ToUnstructured(p.Deployment)
+		if err != nil {
+			return fmt.Errorf("installing operator %s: %w", p.Name, err)
+		}
+		u := &unstructured.Unstructured{Object: deployment}
+		u.SetGroupVersionKind(deploymentKind)
+		if err := manifest.Install(ctx, s.config, []*unstructured.Unstructured{u}); err != nil {
+			return fmt.Errorf("installing operator %s: %w", p.Name, err)
+		}
+	}
+	return nil
+}
+
+// pushImage makes an image with the program of an operator, and gives it to the nodes' registry under the name in the
+// operator's Deployment.
+func (s *Sandbox) pushImage(ctx context.Context, p *Project, program string) error {
+	image, err := programImage(program)
+	if err != nil {
+		return err
+	}
+	reference, err := name.ParseReference(p.Deployment.Spec.Template.Spec.Containers[0].Image)
+	if err != nil {
+		return fmt.Errorf("reading the name of the image: %w", err)
+	}
+	// The registry of the nodes has the images of all registries. Its clients reach it by its socket, at any address.
+	local, err := name.ParseReference("nodes.invalid/"+reference.Context().RepositoryStr()+":"+reference.Identifier(),
+		name.Insecure)
+	if err != nil {
+		return fmt.Errorf("reading the name of the image: %w", err)
+	}
+	socket := filepath.Join(s.lease.Dir, spec.ControlSocket)
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", socket)
+	}}
+	defer transport.CloseIdleConnections()
+	return remote.Write(local, image, remote.WithContext(ctx), remote.WithTransport(transport))
+}
+
+// programImage returns an image with a static program, as the images of operators are: it runs as a user without rights.
+func programImage(program string) (v1.Image, error) {
+	const user, mode = "65532:65532", 0o755
+	data, err := os.ReadFile(program)
+	if err != nil {
+		return nil, err
+	}
+	file := filepath.Base(program)
+	var layer bytes.Buffer
+	w := tar.NewWriter(&layer)
+	err = w.WriteHeader(&tar.Header{Name: file, Mode: mode, Size: int64(len(data)), Typeflag: tar.TypeReg})
+	if err == nil {
+		_, err = w.Write(data)
+	}
+	if err := errors.Join(err, w.Close()); err != nil {
+		return nil, err
+	}
+	l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(layer.Bytes())), nil })
+	if err != nil {
+		return nil, err
+	}
+	image, err := mutate.AppendLayers(empty.Image, l)
+	if err != nil {
+		return nil, err
+	}
+	config, err := image.ConfigFile()
+	if err != nil {
+		return nil, err
+	}
+	config = config.DeepCopy()
+	config.Config = v1.Config{Entrypoint: []string{"/" + file}, User: user}
+	return mutate.ConfigFile(image, config)
+}
