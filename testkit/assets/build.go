@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -31,6 +32,8 @@ type product struct {
 	title string
 	// programs are the names that the executable runs by.
 	programs []string
+	// more are further executables, in folders of the module of these names.
+	more []string
 	// prefix begins the names of the cache's folders.
 	prefix string
 	// duration says how long the first build takes.
@@ -54,7 +57,7 @@ var (
 	}
 	nodes = &product{
 		binary: spec.Program, title: "the programs of nodes", prefix: "nodes-", duration: "about 8 minutes",
-		programs: nodePrograms, sources: nodeSources,
+		programs: nodePrograms, more: []string{spec.Pause}, sources: nodeSources,
 	}
 )
 
@@ -156,6 +159,9 @@ func (f *finder) fromBuild(ctx context.Context) (Set, error) {
 		programsOf := map[string]string{}
 		for _, program := range f.product.programs {
 			programsOf[program] = f.product.binary
+			if slices.Contains(f.product.more, program) {
+				programsOf[program] = program
+			}
 		}
 		return withAdvice(store(filepath.Join(temp, "out"), dir, "built from source", programsOf), f.cacheDir)
 	})
@@ -213,7 +219,11 @@ func (b *builder) compile(ctx context.Context, source string, packages int, main
 	stop := b.report.startPhase("compiling packages, then linking", packages)
 	defer stop()
 	args := append([]string{"build", "-v"}, buildFlags()...)
-	c := b.command(append(args, "-o", filepath.Join(b.temp, "out", b.product.binary), ".")...)
+	args = append(args, "-o", filepath.Join(b.temp, "out")+string(filepath.Separator), ".") // named after the module
+	for _, name := range b.product.more {
+		args = append(args, "./"+name)
+	}
+	c := b.command(args...)
 	c.dir = source
 	compiled := 0
 	c.stderr = func(line string) {

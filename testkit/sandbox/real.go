@@ -1,27 +1,19 @@
 package sandbox
 
 import (
-	"archive/tar"
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 
 	"github.com/google/go-containerregistry/pkg/name"
-	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/empty"
-	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
-	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/homeostat-dev/homeostat/testkit/assets"
+	"github.com/homeostat-dev/homeostat/testkit/assets/nodes/image"
 	"github.com/homeostat-dev/homeostat/testkit/assets/nodes/spec"
 	"github.com/homeostat-dev/homeostat/testkit/internal/manifest"
 )
@@ -66,7 +58,7 @@ func (s *Sandbox) startInPods(ctx context.Context, programs []string) error {
 // pushImage makes an image with the program of an operator, and gives it to the nodes' registry under the name in the
 // operator's Deployment.
 func (s *Sandbox) pushImage(ctx context.Context, p *Project, program string) error {
-	image, err := programImage(program)
+	built, err := image.FromProgram(program)
 	if err != nil {
 		return err
 	}
@@ -85,39 +77,5 @@ func (s *Sandbox) pushImage(ctx context.Context, p *Project, program string) err
 		return new(net.Dialer).DialContext(ctx, "unix", socket)
 	}}
 	defer transport.CloseIdleConnections()
-	return remote.Write(local, image, remote.WithContext(ctx), remote.WithTransport(transport))
-}
-
-// programImage returns an image with a static program, as the images of operators are: it runs as a user without rights.
-func programImage(program string) (v1.Image, error) {
-	const user, mode = "65532:65532", 0o755
-	data, err := os.ReadFile(program)
-	if err != nil {
-		return nil, err
-	}
-	file := filepath.Base(program)
-	var layer bytes.Buffer
-	w := tar.NewWriter(&layer)
-	err = w.WriteHeader(&tar.Header{Name: file, Mode: mode, Size: int64(len(data)), Typeflag: tar.TypeReg})
-	if err == nil {
-		_, err = w.Write(data)
-	}
-	if err := errors.Join(err, w.Close()); err != nil {
-		return nil, err
-	}
-	l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(layer.Bytes())), nil })
-	if err != nil {
-		return nil, err
-	}
-	image, err := mutate.AppendLayers(empty.Image, l)
-	if err != nil {
-		return nil, err
-	}
-	config, err := image.ConfigFile()
-	if err != nil {
-		return nil, err
-	}
-	config = config.DeepCopy()
-	config.Config = v1.Config{Entrypoint: []string{"/" + file}, User: user}
-	return mutate.ConfigFile(image, config)
+	return remote.Write(local, built, remote.WithContext(ctx), remote.WithTransport(transport))
 }

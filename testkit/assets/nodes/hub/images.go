@@ -25,8 +25,8 @@ import (
 )
 
 // serveImages serves the images as a registry, which the nodes ask in place of all others. It accepts more.
-func (h *hub) serveImages() (err error) {
-	if h.images, err = newRegistry(h.Images, filepath.Join(h.Dir, "images")); err != nil {
+func (h *hub) serveImages() error {
+	if err := h.newRegistry(filepath.Join(h.Dir, "images")); err != nil {
 		return err
 	}
 	listener, err := net.Listen("tcp", net.JoinHostPort(spec.HubAddress, strconv.Itoa(spec.RegistryPort)))
@@ -37,28 +37,29 @@ func (h *hub) serveImages() (err error) {
 	return nil
 }
 
-// newRegistry returns a registry with the images of the archives in some folders. Another folder gets what clients write.
-func newRegistry(dirs []string, written string) (http.Handler, error) {
+// newRegistry makes the registry with the images of the archives. A folder gets what clients write.
+func (h *hub) newRegistry(written string) error {
 	if err := os.MkdirAll(filepath.Join(written, "sha256"), 0o700); err != nil {
-		return nil, fmt.Errorf("making a folder for images: %w", err)
+		return fmt.Errorf("making a folder for images: %w", err)
 	}
 	b := &blobs{written: registry.NewDiskBlobHandler(written), given: map[v1.Hash]section{}}
 	handler := registry.New(registry.WithBlobHandler(b), registry.Logger(log.New(io.Discard, "", 0)))
-	for _, dir := range dirs {
+	for _, dir := range h.Images {
 		found, err := archives(dir)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for _, a := range found {
 			maps.Copy(b.given, a.blobs)
 			for _, image := range a.images {
 				if err := putManifest(handler, image); err != nil {
-					return nil, err
+					return err
 				}
 			}
 		}
 	}
-	return handler, nil
+	h.images = handler
+	return h.addPause(handler, b)
 }
 
 // putManifest adds the manifest of an image to a registry that has its layers.

@@ -180,7 +180,7 @@ state = "/run/containerd"
 [grpc]
   address = "` + socketFile + `"
 [plugins."io.containerd.grpc.v1.cri"]
-  sandbox_image = "pause:1"
+  sandbox_image = "` + spec.PauseImage + `"
   enable_selinux = false
   restrict_oom_score_adj = true
   [plugins."io.containerd.grpc.v1.cri".cni]

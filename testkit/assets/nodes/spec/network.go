@@ -47,14 +47,19 @@ const ControlSocket = "hub.sock"
 // Log returns the name of the log of a program in the hub.
 func (n *Network) Log(program string) string { return filepath.Join(n.Dir, program+".log") }
 
-// The programs of nodes. All are one executable, which is named Program.
+// The programs of nodes. All but one are the same executable, which is named Program.
 const (
 	Program   = "nodes"
 	Hub       = "nodes-hub"
 	Kubelet   = "kubelet"
 	KubeProxy = "kube-proxy"
 	CoreDNS   = "coredns"
+	// Pause is the first process of each pod, an executable of its own.
+	Pause = "pause"
 )
+
+// PauseImage is the name of the image with Pause.
+const PauseImage = "testkit/pause:1"
 
 // The users of the nodes' programs.
 const (
