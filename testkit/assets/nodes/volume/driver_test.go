@@ -1,0 +1,340 @@
+//go:build linux
+
+package volume
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+)
+
+const mib = 1 << 20
+
+// skipOrFail skips a test that the machine cannot run. On CI it fails.
+func skipOrFail(t *testing.T, reason string) {
+	t.Helper()
+	if os.Getenv("CI") != "" {
+		t.Fatal(reason)
+	}
+	t.Skip(reason)
+}
+
+// A host is a machine with volumes and nodes.
+type host struct {
+	t     *testing.T
+	dir   string                 // of the volumes
+	nodes map[string]*os.Process // each keeps the mount namespace of a node
+	parts map[string]*part
+}
+
+// controller is the name of the controller part; the other parts have the names of their nodes.
+const controller = "controller"
+
+// newHost starts the controller part and a node part for each name. Afterwards it checks that no loop device is left.
+func newHost(t *testing.T, names ...string) *host {
+	t.Helper()
+	return newHostIn(t, filepath.Join(t.TempDir(), "volumes"), names...)
+}
+
+func newHostIn(t *testing.T, dir string, names ...string) *host {
+	t.Helper()
+	if os.Getenv(insideEnv) == "" {
+		skipOrFail(t, "mounting volumes needs root")
+	}
+	if _, err := os.Stat("/dev/loop-control"); err != nil {
+		skipOrFail(t, "mounting volumes needs loop devices: "+err.Error())
+	}
+	h := &host{t: t, dir: dir, nodes: map[string]*os.Process{}, parts: map[string]*part{}}
+	t.Cleanup(h.stop)
+	h.start(controller, 0)
+	for _, name := range names {
+		h.powerOn(name)
+	}
+	return h
+}
+
+func (h *host) stop() {
+	for name := range h.parts {
+		h.kill(name)
+	}
+	for name := range h.nodes {
+		h.powerOff(name)
+	}
+	h.mustHaveNoLoops()
+}
+
+// needFilesystem skips a test on machines that cannot make the filesystem.
+func needFilesystem(t *testing.T, name string) {
+	t.Helper()
+	if _, err := exec.LookPath("mkfs." + name); err != nil {
+		skipOrFail(t, err.Error())
+	}
+}
+
+// A part is a process of the driver.
+type part struct {
+	cmd  *exec.Cmd
+	conn *grpc.ClientConn
+}
+
+// start starts the controller or the part of a node. The process kills itself after a step, unless that is 0.
+func (h *host) start(name string, killAfter int) {
+	h.t.Helper()
+	socket := filepath.Join(h.t.TempDir(), "csi.sock")
+	cmd := exec.Command(os.Args[0], controller, "--socket", socket, "--dir", h.dir)
+	if name != controller {
+		cmd = exec.Command("nsenter", "-m", "-t", strconv.Itoa(h.nodes[name].Pid),
+			os.Args[0], "node", "--socket", socket, "--dir", h.dir, "--node-name", name)
+	}
+	cmd.Env = append(os.Environ(), programEnv+"=1", killEnv+"="+strconv.Itoa(killAfter))
+	cmd.Stderr = h.t.Output()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		h.t.Fatal(err)
+	}
+	conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 10 * time.Millisecond, MaxDelay: 10 * time.Millisecond, Multiplier: 1},
+			MinConnectTimeout: time.Second,
+		}))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.parts[name] = &part{cmd: cmd, conn: conn}
+	_, err = csi.NewIdentityClient(conn).Probe(h.t.Context(), &csi.ProbeRequest{}, grpc.WaitForReady(true))
+	if err != nil {
+		h.t.Fatalf("%s: %v", name, err)
+	}
+}
+
+// kill kills a part, which may have ended.
+func (h *host) kill(name string) {
+	p := h.parts[name]
+	delete(h.parts, name)
+	_ = p.conn.Close()
+	_ = p.cmd.Process.Kill()
+	_ = p.cmd.Wait()
+}
+
+func (h *host) restart(name string, killAfter int) {
+	h.t.Helper()
+	h.kill(name)
+	h.start(name, killAfter)
+}
+
+// powerOn makes a node: a mount namespace, and the part of the driver in it.
+func (h *host) powerOn(name string) {
+	h.t.Helper()
+	keeper := exec.Command("sleep", "infinity")
+	keeper.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
+	if err := keeper.Start(); err != nil {
+		h.t.Fatal(err)
+	}
+	h.nodes[name] = keeper.Process
+	h.start(name, 0)
+}
+
+// powerOff ends all processes of a node, and with them its mounts.
+func (h *host) powerOff(name string) {
+	h.t.Helper()
+	if err := Fence(context.Background(), h.dir, name); err != nil { //nolint:usetesting // also after the test
+		h.t.Error(err)
+	}
+	if h.parts[name] != nil {
+		h.kill(name)
+	}
+	_ = h.nodes[name].Kill()
+	_, _ = h.nodes[name].Wait()
+	delete(h.nodes, name)
+}
+
+func (h *host) controller() csi.ControllerClient {
+	return csi.NewControllerClient(h.parts[controller].conn)
+}
+func (h *host) node(name string) csi.NodeClient { return csi.NewNodeClient(h.parts[name].conn) }
+
+// mustHaveNoLoops waits until the kernel has freed the loop devices of the volumes.
+func (h *host) mustHaveNoLoops() {
+	h.t.Helper()
+	var used []string
+	for range 500 {
+		used = nil
+		files, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		for _, file := range files {
+			if path, err := os.ReadFile(file); err == nil && strings.HasPrefix(string(path), h.dir+"/") {
+				used = append(used, filepath.Dir(filepath.Dir(file)))
+			}
+		}
+		if len(used) == 0 {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	h.t.Errorf("loop devices are still in use: %v", used)
+}
+
+func capability(fs string, mode csi.VolumeCapability_AccessMode_Mode) *csi.VolumeCapability {
+	return &csi.VolumeCapability{
+		AccessType: &csi.VolumeCapability_Mount{Mount: &csi.VolumeCapability_MountVolume{FsType: fs}},
+		AccessMode: &csi.VolumeCapability_AccessMode{Mode: mode},
+	}
+}
+
+const writer = csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER
+
+// A volume is one volume of a test, with the calls that Kubernetes makes for it.
+type volume struct {
+	h          *host
+	id         string
+	size       int64
+	capability *csi.VolumeCapability
+	source     *csi.VolumeContentSource
+}
+
+func (h *host) create(name, fs string, size int64) *volume {
+	h.t.Helper()
+	v := &volume{h: h, id: name, size: size, capability: capability(fs, writer)}
+	v.do(v.create)
+	return v
+}
+
+func (v *volume) create(ctx context.Context) error {
+	_, err := v.h.controller().CreateVolume(ctx, &csi.CreateVolumeRequest{
+		Name: v.id, VolumeCapabilities: []*csi.VolumeCapability{v.capability},
+		CapacityRange: &csi.CapacityRange{RequiredBytes: v.size, LimitBytes: v.size}, VolumeContentSource: v.source,
+	})
+	return err
+}
+
+func (v *volume) attach(ctx context.Context, node string) error {
+	_, err := v.h.controller().ControllerPublishVolume(ctx,
+		&csi.ControllerPublishVolumeRequest{VolumeId: v.id, NodeId: node, VolumeCapability: v.capability})
+	return err
+}
+
+func (v *volume) detach(ctx context.Context, node string) error {
+	_, err := v.h.controller().ControllerUnpublishVolume(ctx,
+		&csi.ControllerUnpublishVolumeRequest{VolumeId: v.id, NodeId: node})
+	return err
+}
+
+func (v *volume) staging() string { return filepath.Join(filepath.Dir(v.h.dir), "staging", v.id) }
+func (v *volume) target() string  { return filepath.Join(filepath.Dir(v.h.dir), "pods", v.id) }
+
+// path returns the path of a file in the volume, as it is mounted on a node.
+func (v *volume) path(node, file string) string {
+	return filepath.Join("/proc", strconv.Itoa(v.h.nodes[node].Pid), "root", v.target(), file)
+}
+
+func (v *volume) stage(ctx context.Context, node string) error {
+	_, err := v.h.node(node).NodeStageVolume(ctx, &csi.NodeStageVolumeRequest{
+		VolumeId: v.id, StagingTargetPath: v.staging(), VolumeCapability: v.capability,
+	})
+	return err
+}
+
+func (v *volume) publish(ctx context.Context, node string) error {
+	_, err := v.h.node(node).NodePublishVolume(ctx, &csi.NodePublishVolumeRequest{
+		VolumeId: v.id, StagingTargetPath: v.staging(), TargetPath: v.target(), VolumeCapability: v.capability,
+	})
+	return err
+}
+
+func (v *volume) unpublish(ctx context.Context, node string) error {
+	_, err := v.h.node(node).NodeUnpublishVolume(ctx,
+		&csi.NodeUnpublishVolumeRequest{VolumeId: v.id, TargetPath: v.target()})
+	return err
+}
+
+func (v *volume) unstage(ctx context.Context, node string) error {
+	_, err := v.h.node(node).NodeUnstageVolume(ctx,
+		&csi.NodeUnstageVolumeRequest{VolumeId: v.id, StagingTargetPath: v.staging()})
+	return err
+}
+
+func (v *volume) delete(ctx context.Context) error {
+	_, err := v.h.controller().DeleteVolume(ctx, &csi.DeleteVolumeRequest{VolumeId: v.id})
+	return err
+}
+
+// do makes calls in their order.
+func (v *volume) do(calls ...func(context.Context) error) {
+	v.h.t.Helper()
+	for _, call := range calls {
+		if err := call(v.h.t.Context()); err != nil {
+			v.h.t.Fatal(err)
+		}
+	}
+}
+
+func on(node string, call func(context.Context, string) error) func(context.Context) error {
+	return func(ctx context.Context) error { return call(ctx, node) }
+}
+
+// mount attaches and mounts the volume; unmount is the reverse.
+func (v *volume) mount(node string) {
+	v.h.t.Helper()
+	v.do(on(node, v.attach), on(node, v.stage), on(node, v.publish))
+}
+
+func (v *volume) unmount(node string) {
+	v.h.t.Helper()
+	v.do(on(node, v.unpublish), on(node, v.unstage), on(node, v.detach))
+}
+
+// write writes a file and synchronizes it.
+func (v *volume) write(node, name string, size int) error {
+	file, err := os.Create(v.path(node, name))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	if _, err := file.Write(make([]byte, size)); err != nil {
+		return err
+	}
+	return file.Sync()
+}
+
+// must returns the result of a call that must succeed.
+func must(t *testing.T) func(any, error) any {
+	return func(result any, err error) any {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return result
+	}
+}
+
+func mustFail(t *testing.T, err error, want codes.Code, text string) {
+	t.Helper()
+	if status.Code(err) != want || !strings.Contains(status.Convert(err).Message(), text) {
+		t.Errorf("got %v, want code %s and %q", err, want, text)
+	}
+}
+
+func size(t *testing.T, path string) int64 {
+	t.Helper()
+	var fs unix.Statfs_t
+	if err := unix.Statfs(path, &fs); err != nil {
+		t.Fatal(err)
+	}
+	return int64(fs.Blocks) * fs.Bsize
+}

@@ -1,0 +1,118 @@
+//go:build linux
+
+package volume
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// A filesystem is a type of filesystem that a volume may have.
+type filesystem struct {
+	name    string
+	mkfs    []string // the command that makes an empty one in a sparse file
+	env     []string
+	options string // for each mount
+	// grow makes a filesystem, whose root is open, as large as its device, which has the size in bytes.
+	grow func(root, device *os.File, size int64) error
+}
+
+var filesystems = map[string]*filesystem{
+	"ext4": {
+		name: "ext4",
+		mkfs: []string{"mkfs.ext4", "-q", "-F", "-m", "0", "-E", "nodiscard,lazy_itable_init=1,lazy_journal_init=1"},
+		// The file has zeros where ext4 would write empty inode tables, and holes where files were deleted.
+		options: "noinit_itable,discard",
+		grow:    growExt4,
+	},
+	"xfs": {
+		name: "xfs",
+		mkfs: []string{"mkfs.xfs", "-q", "-f", "-K"},
+		// The variables of its own tests lift the minimum of 300 MB.
+		env: []string{"TEST_DIR=/", "TEST_DEV=/", "QA_CHECK_FS=1"},
+		// A copy of a volume has the UUID of the volume.
+		options: "nouuid,discard",
+		grow:    growXFS,
+	},
+}
+
+// defaultFilesystem returns ext4 where the kernel lets the driver grow it while it is mounted, and XFS elsewhere: ext4 needs
+// CAP_SYS_RESOURCE, which containers and sandboxes often lack.
+func defaultFilesystem() string {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	if unix.Capget(&header, &data[0]) == nil && data[0].Effective&(1<<unix.CAP_SYS_RESOURCE) == 0 {
+		return "xfs"
+	}
+	return "ext4"
+}
+
+// create writes an empty filesystem that fills a file.
+func (f *filesystem) create(ctx context.Context, path string) error {
+	cmd := exec.CommandContext(ctx, f.mkfs[0], append(f.mkfs[1:len(f.mkfs):len(f.mkfs)], path)...)
+	cmd.Env = append(os.Environ(), f.env...)
+	out, err := cmd.CombinedOutput()
+	if err == nil {
+		return dropUnwritten(path)
+	}
+	err = fmt.Errorf("%s: %w: %s", f.mkfs[0], err, strings.Join(strings.Fields(string(out)), " "))
+	const enough = 8 << 20
+	if free, statErr := freeBytes(path); statErr == nil && free < enough {
+		return errors.Join(unix.ENOSPC, err)
+	}
+	return err
+}
+
+func growExt4(root, device *os.File, size int64) error {
+	const ioctlResize = 0x40086610 // EXT4_IOC_RESIZE_FS
+	const superblock, end = 1024, 0x154
+	var s [end]byte
+	if _, err := device.ReadAt(s[:], superblock); err != nil {
+		return fmt.Errorf("reading the size of the filesystem of %s: %w", device.Name(), err)
+	}
+	blockSize := uint64(1024) << binary.LittleEndian.Uint32(s[24:])
+	current := uint64(binary.LittleEndian.Uint32(s[4:])) | uint64(binary.LittleEndian.Uint32(s[0x150:]))<<32
+	blocks := uint64(size) / blockSize
+	if blocks <= current {
+		return nil
+	}
+	err := ioctl(root, ioctlResize, unsafe.Pointer(&blocks), "growing")
+	if errors.Is(err, unix.EPERM) {
+		return fmt.Errorf("%w; ext4 needs CAP_SYS_RESOURCE, which XFS does not (fsType xfs)", err)
+	}
+	return err
+}
+
+func growXFS(root, _ *os.File, size int64) error {
+	const (
+		ioctlGeometry = 0x8100587E // XFS_IOC_FSGEOMETRY
+		ioctlGrow     = 0x4010586E // XFS_IOC_FSGROWFSDATA
+	)
+	var geometry struct {
+		blockSize  uint32
+		_          [6]uint32
+		inodeShare uint32
+		blocks     uint64
+		_          [216]byte
+	}
+	if err := ioctl(root, ioctlGeometry, unsafe.Pointer(&geometry), "reading the size of"); err != nil {
+		return err
+	}
+	growth := struct {
+		blocks     uint64
+		inodeShare uint32
+		_          uint32
+	}{blocks: uint64(size) / uint64(geometry.blockSize), inodeShare: geometry.inodeShare}
+	if growth.blocks <= geometry.blocks {
+		return nil
+	}
+	return ioctl(root, ioctlGrow, unsafe.Pointer(&growth), "growing")
+}
