@@ -6,7 +6,7 @@ SHELL := bash
 # go.work lists the modules. The tools are not in it (docs/adr/0004).
 MODULES := $(shell go work edit -json go.work | sed -n 's|.*"DiskPath": "\./\(.*\)".*|\1|p')
 TOOLS := tools tools/lint tools/charts tools/images tools/release bundle olm
-PROGRAMS := olm/programs olm/programs/v1 tools/crdify # go.mod files only: they pin third-party programs
+PROGRAMS := olm/programs olm/programs/v1 tools/crdify tools/csisanity # go.mod files only: they pin third-party programs
 OPERATORS := $(sort $(filter operators/%,$(MODULES)))
 RELEASED := $(filter-out sdk/bench sdk/cmd/homeostat sdk/e2e,$(MODULES)) # the published modules (docs/adr/0081)
 BUNDLES := $(patsubst %/config/manifests,%,$(wildcard $(OPERATORS:%=%/config/manifests)))

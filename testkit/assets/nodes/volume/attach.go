@@ -8,6 +8,7 @@ import (
 	"io/fs"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -85,6 +86,9 @@ func (s *store) detach(e *entry) error {
 
 func (f *filesystem) shutDownLoop(l *loop) error {
 	root, err := f.open(l.path)
+	if errors.Is(err, unix.EIO) { // it was shut down before, or has shut itself down after an error
+		return l.markDetached()
+	}
 	if err != nil {
 		return err
 	}

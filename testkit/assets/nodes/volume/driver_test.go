@@ -87,8 +87,9 @@ func needFilesystem(t *testing.T, name string) {
 
 // A part is a process of the driver.
 type part struct {
-	cmd  *exec.Cmd
-	conn *grpc.ClientConn
+	cmd    *exec.Cmd
+	socket string
+	conn   *grpc.ClientConn
 }
 
 // start starts the controller or the part of a node. The process kills itself after a step, unless that is 0.
@@ -114,8 +115,10 @@ func (h *host) start(name string, killAfter int) {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	h.parts[name] = &part{cmd: cmd, conn: conn}
-	_, err = csi.NewIdentityClient(conn).Probe(h.t.Context(), &csi.ProbeRequest{}, grpc.WaitForReady(true))
+	h.parts[name] = &part{cmd: cmd, socket: socket, conn: conn}
+	ctx, cancel := context.WithTimeout(h.t.Context(), time.Minute)
+	defer cancel()
+	_, err = csi.NewIdentityClient(conn).Probe(ctx, &csi.ProbeRequest{}, grpc.WaitForReady(true))
 	if err != nil {
 		h.t.Fatalf("%s: %v", name, err)
 	}

@@ -14,6 +14,7 @@ import (
 
 // Each part of the driver is killed after a step of each call, started again, and gets the call again.
 func TestKilledAfterEachStep(t *testing.T) {
+	t.Parallel()
 	eachFilesystem(t, func(t *testing.T, fs string) {
 		for step := 1; ; step++ {
 			killed := 0

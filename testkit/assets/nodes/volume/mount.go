@@ -56,15 +56,15 @@ func (f *filesystem) growMounted(device, path string, size int64) error {
 
 // bind makes the staged filesystem, which is the one of the device, visible at target.
 func bind(staging, device, target string, readOnly bool) error {
-	if err := os.MkdirAll(target, 0o750); err != nil {
-		return err
-	}
 	current, err := mountedDevice(target)
 	if err != nil {
 		return err
 	}
 	if current != device {
-		if err := unmount(target); err != nil {
+		if err := unmount(target); err != nil { // a filesystem that was shut down
+			return err
+		}
+		if err := os.MkdirAll(target, 0o750); err != nil {
 			return err
 		}
 		if err := unix.Mount(staging, target, "", unix.MS_BIND, ""); err != nil {

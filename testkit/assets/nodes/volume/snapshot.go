@@ -6,10 +6,10 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"os"
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -115,8 +115,8 @@ func (s *store) thawAll() error {
 
 func (f *filesystem) thawLoop(l *loop) error {
 	root, err := f.open(l.path)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil // unmounted since
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.EIO) {
+		return nil // it is no longer mounted, or was shut down
 	}
 	if err != nil {
 		return err

@@ -29,6 +29,7 @@ func (v *volume) copy(name string, size int64) *volume {
 
 // A snapshot of a volume that is written to has a prefix of the writes, and all that were acknowledged before.
 func TestSnapshotWhileWriting(t *testing.T) {
+	t.Parallel()
 	eachFilesystem(t, func(t *testing.T, fs string) {
 		h := newHost(t, "node-1")
 		v := h.create("vol", fs, 64*mib)
@@ -92,6 +93,7 @@ func (v *volume) writeNumbers(node string) (stop func(), synced <-chan uint64) {
 }
 
 func TestRestoreToLargerVolume(t *testing.T) {
+	t.Parallel()
 	needFilesystem(t, defaultFilesystem())
 	h := newHost(t, "node-1")
 	v := h.create("vol", "", 64*mib)

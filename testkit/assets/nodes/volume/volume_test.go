@@ -20,6 +20,7 @@ func eachFilesystem(t *testing.T, test func(t *testing.T, fs string)) {
 	t.Helper()
 	for name := range filesystems {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			needFilesystem(t, name)
 			test(t, name)
 		})
@@ -27,6 +28,7 @@ func eachFilesystem(t *testing.T, test func(t *testing.T, fs string)) {
 }
 
 func TestSizeIsEnforced(t *testing.T) {
+	t.Parallel()
 	eachFilesystem(t, func(t *testing.T, fs string) {
 		h := newHost(t, "node-1")
 		v := h.create("vol", fs, 64*mib)
@@ -52,6 +54,7 @@ func TestSizeIsEnforced(t *testing.T) {
 }
 
 func TestGrowthWhileWriting(t *testing.T) {
+	t.Parallel()
 	eachFilesystem(t, func(t *testing.T, fs string) {
 		if fs != defaultFilesystem() && fs == "ext4" {
 			t.Skip("ext4 grows online only with CAP_SYS_RESOURCE")
@@ -97,6 +100,7 @@ func (v *volume) grow(node string, to int64) {
 }
 
 func TestGrowthWhileDetached(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, "node-1")
 	v := h.create("vol", "", 64*mib)
 	must(t)(h.controller().ControllerExpandVolume(t.Context(),
@@ -109,6 +113,7 @@ func TestGrowthWhileDetached(t *testing.T) {
 }
 
 func TestVolumeIsAttachedToOneNode(t *testing.T) {
+	t.Parallel()
 	eachFilesystem(t, func(t *testing.T, fs string) {
 		h := newHost(t, "node-1", "node-2")
 		v := h.create("vol", fs, 64*mib)
@@ -152,6 +157,7 @@ func TestVolumeIsAttachedToOneNode(t *testing.T) {
 }
 
 func TestPowerLoss(t *testing.T) {
+	t.Parallel()
 	eachFilesystem(t, func(t *testing.T, fs string) {
 		h := newHost(t, "node-1")
 		v := h.create("vol", fs, 64*mib)
@@ -178,6 +184,7 @@ func TestPowerLoss(t *testing.T) {
 
 // A node part that is killed leaves its mounts, which belong to the mount namespace of the node.
 func TestRestartOfNodePart(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, "node-1")
 	v := h.create("vol", "", 64*mib)
 	v.mount("node-1")
@@ -187,6 +194,7 @@ func TestRestartOfNodePart(t *testing.T) {
 }
 
 func TestVolumeForOnePod(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, "node-1")
 	v := h.create("vol", "", 64*mib)
 	v.capability = capability("", csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER)
@@ -199,6 +207,7 @@ func TestVolumeForOnePod(t *testing.T) {
 }
 
 func TestReadOnlyMount(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, "node-1")
 	v := h.create("vol", "", 64*mib)
 	v.do(on("node-1", v.attach), on("node-1", v.stage), on("node-1", v.publish))
@@ -212,6 +221,7 @@ func TestReadOnlyMount(t *testing.T) {
 }
 
 func TestFullHost(t *testing.T) {
+	t.Parallel()
 	eachFilesystem(t, func(t *testing.T, fs string) {
 		if os.Getenv(insideEnv) == "" {
 			skipOrFail(t, "mounting volumes needs root")
