@@ -95,8 +95,12 @@ func (v *volume) grow(node string, to int64) {
 	v.h.t.Helper()
 	must(v.h.t)(v.h.controller().ControllerExpandVolume(v.h.t.Context(),
 		&csi.ControllerExpandVolumeRequest{VolumeId: v.id, CapacityRange: &csi.CapacityRange{RequiredBytes: to}}))
-	must(v.h.t)(v.h.node(node).NodeExpandVolume(v.h.t.Context(),
-		&csi.NodeExpandVolumeRequest{VolumeId: v.id, VolumePath: v.target()}))
+	v.do(on(node, v.expand))
+}
+
+func (v *volume) expand(ctx context.Context, node string) error {
+	_, err := v.h.node(node).NodeExpandVolume(ctx, &csi.NodeExpandVolumeRequest{VolumeId: v.id, VolumePath: v.target()})
+	return err
 }
 
 func TestGrowthWhileDetached(t *testing.T) {

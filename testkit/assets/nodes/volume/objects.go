@@ -1,0 +1,22 @@
+package volume
+
+import _ "embed"
+
+// The kinds of snapshots, as external-snapshotter defines them. They must be established before Classes is applied.
+var (
+	//go:embed objects/volumesnapshotclasses.yaml
+	snapshotClasses string
+	//go:embed objects/volumesnapshotcontents.yaml
+	snapshotContents string
+	//go:embed objects/volumesnapshots.yaml
+	snapshotKind string
+)
+
+// Classes is YAML with the objects of the driver: its CSIDriver, the default storage class and the default snapshot class,
+// both with the name standard.
+//
+//go:embed objects/driver.yaml
+var Classes string
+
+// Definitions returns YAML with the CustomResourceDefinitions of the snapshot API.
+func Definitions() string { return snapshotClasses + snapshotContents + snapshotKind }
