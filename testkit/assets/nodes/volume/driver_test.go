@@ -20,22 +20,14 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 const mib = 1 << 20
 
-// skipOrFail skips a test that the machine cannot run. On CI it fails.
-func skipOrFail(t *testing.T, reason string) {
-	t.Helper()
-	if os.Getenv("CI") != "" {
-		t.Fatal(reason)
-	}
-	t.Skip(reason)
-}
-
 // A host is a machine with volumes and nodes.
 type host struct {
-	t     *testing.T
+	t     testing.TB
 	dir   string                 // of the volumes
 	nodes map[string]*os.Process // each keeps the mount namespace of a node
 	parts map[string]*part
@@ -45,19 +37,14 @@ type host struct {
 const controller = "controller"
 
 // newHost starts the controller part and a node part for each name. Afterwards it checks that no loop device is left.
-func newHost(t *testing.T, names ...string) *host {
+func newHost(t testing.TB, names ...string) *host {
 	t.Helper()
 	return newHostIn(t, filepath.Join(t.TempDir(), "volumes"), names...)
 }
 
-func newHostIn(t *testing.T, dir string, names ...string) *host {
+func newHostIn(t testing.TB, dir string, names ...string) *host {
 	t.Helper()
-	if os.Getenv(insideEnv) == "" {
-		skipOrFail(t, "mounting volumes needs root")
-	}
-	if _, err := os.Stat("/dev/loop-control"); err != nil {
-		skipOrFail(t, "mounting volumes needs loop devices: "+err.Error())
-	}
+	needMounts(t)
 	h := &host{t: t, dir: dir, nodes: map[string]*os.Process{}, parts: map[string]*part{}}
 	t.Cleanup(h.stop)
 	h.start(controller, 0)
@@ -77,11 +64,17 @@ func (h *host) stop() {
 	h.mustHaveNoLoops()
 }
 
-// needFilesystem skips a test on machines that cannot make the filesystem.
-func needFilesystem(t *testing.T, name string) {
+// needMounts skips a test unless it may mount volumes, and fails it if that is impossible.
+func needMounts(t testing.TB) {
 	t.Helper()
-	if _, err := exec.LookPath("mkfs." + name); err != nil {
-		skipOrFail(t, err.Error())
+	if os.Getenv(enableEnv) == "" {
+		t.Skipf("set %s=1 to mount volumes on this machine; that needs root, loop devices and xfsprogs", enableEnv)
+	}
+	if os.Getenv(insideEnv) == "" {
+		t.Fatal("mounting volumes needs root and mount namespaces")
+	}
+	if _, err := os.Stat("/dev/loop-control"); err != nil {
+		t.Fatalf("mounting volumes needs loop devices: %v", err)
 	}
 }
 
@@ -174,23 +167,20 @@ func (h *host) node(name string) csi.NodeClient { return csi.NewNodeClient(h.par
 func (h *host) mustHaveNoLoops() {
 	h.t.Helper()
 	var used []string
-	for range 500 {
+	free := func(context.Context) (bool, error) {
 		used = nil
 		files, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
-		if err != nil {
-			h.t.Fatal(err)
-		}
 		for _, file := range files {
 			if path, err := os.ReadFile(file); err == nil && strings.HasPrefix(string(path), h.dir+"/") {
 				used = append(used, filepath.Dir(filepath.Dir(file)))
 			}
 		}
-		if len(used) == 0 {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
+		return len(used) == 0, err
 	}
-	h.t.Errorf("loop devices are still in use: %v", used)
+	//nolint:usetesting // also after the test
+	if err := wait.PollUntilContextTimeout(context.Background(), 5*time.Millisecond, 10*time.Second, true, free); err != nil {
+		h.t.Errorf("loop devices are still in use: %v (%v)", used, err)
+	}
 }
 
 func capability(fs string, mode csi.VolumeCapability_AccessMode_Mode) *csi.VolumeCapability {
@@ -316,7 +306,7 @@ func (v *volume) write(node, name string, size int) error {
 }
 
 // must returns the result of a call that must succeed.
-func must(t *testing.T) func(any, error) any {
+func must(t testing.TB) func(any, error) any {
 	return func(result any, err error) any {
 		t.Helper()
 		if err != nil {

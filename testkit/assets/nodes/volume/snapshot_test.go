@@ -94,7 +94,6 @@ func (v *volume) writeNumbers(node string) (stop func(), synced <-chan uint64) {
 
 func TestRestoreToLargerVolume(t *testing.T) {
 	t.Parallel()
-	needFilesystem(t, defaultFilesystem())
 	h := newHost(t, "node-1")
 	v := h.create("vol", "", 64*mib)
 	v.mount("node-1")
