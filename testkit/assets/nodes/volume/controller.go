@@ -55,9 +55,12 @@ func (s *controllerServer) CreateVolume(
 	for name := range r.GetParameters() {
 		return nil, status.Errorf(codes.InvalidArgument, "storage class parameter %q is not supported", name)
 	}
-	source, err := s.source(r.GetVolumeContentSource())
-	if err != nil {
-		return nil, err
+	var source *entry
+	if content := r.GetVolumeContentSource(); content != nil {
+		var err error
+		if source, err = s.source(content); err != nil {
+			return nil, err
+		}
 	}
 	e, err := s.createVolume(ctx, r, source)
 	if err != nil {
@@ -68,12 +71,10 @@ func (s *controllerServer) CreateVolume(
 	}}, nil
 }
 
-// source returns the entry that a new volume is a copy of, or nil.
+// source returns the entry that a new volume is a copy of.
 func (s *controllerServer) source(content *csi.VolumeContentSource) (*entry, error) {
-	kind, id := "", ""
+	var kind, id string
 	switch {
-	case content == nil:
-		return nil, nil
 	case content.GetSnapshot() != nil:
 		kind, id = snapshots, content.GetSnapshot().GetSnapshotId()
 	case content.GetVolume() != nil:
@@ -106,9 +107,11 @@ func (s *controllerServer) createVolume(ctx context.Context, r *csi.CreateVolume
 	if errors.Is(err, fs.ErrNotExist) {
 		size, ok := chooseSize(r.GetCapacityRange(), sourceSize)
 		if !ok {
-			return nil, status.Errorf(codes.OutOfRange, "a volume of this kind has %d bytes, which is not in the requested range", size)
+			return nil, outOfRange(id, size)
 		}
-		err = s.store.create(volumes, id, meta, func(data string) error { return s.fill(ctx, data, filesystems[meta.Filesystem], size, source) })
+		err = s.store.create(volumes, id, meta, func(data string) error {
+			return s.fill(ctx, data, filesystems[meta.Filesystem], size, source)
+		})
 		if err != nil && !errors.Is(err, errExists) {
 			return nil, err
 		}
@@ -179,7 +182,7 @@ func (s *controllerServer) ControllerExpandVolume(
 	defer unlock()
 	size, ok := chooseSize(r.GetCapacityRange(), e.size)
 	if !ok {
-		return nil, status.Errorf(codes.OutOfRange, "volume %s would have %d bytes, which is not in the requested range", e.id, size)
+		return nil, outOfRange(e.id, size)
 	}
 	if size > e.size {
 		if err := os.Truncate(s.store.data(e), size); err != nil {
@@ -221,6 +224,10 @@ func (s *controllerServer) GetCapacity(context.Context, *csi.GetCapacityRequest)
 func (s *controllerServer) lockVolume(ctx context.Context, id string) (e *entry, unlock func(), err error) {
 	e, unlock, err = s.store.lock(ctx, volumes, id)
 	return e, unlock, noVolume(err, id)
+}
+
+func outOfRange(id string, size int64) error {
+	return status.Errorf(codes.OutOfRange, "volume %s would have %d bytes, which is not in the requested range", id, size)
 }
 
 func noVolume(err error, id string) error {

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
-	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
@@ -147,7 +146,7 @@ func (h *host) powerOn(name string) {
 // powerOff ends all processes of a node, and with them its mounts.
 func (h *host) powerOff(name string) {
 	h.t.Helper()
-	if err := Fence(context.Background(), h.dir, name); err != nil { //nolint:usetesting // also after the test
+	if err := Fence(context.Background(), h.dir, name); err != nil {
 		h.t.Error(err)
 	}
 	if h.parts[name] != nil {
@@ -177,7 +176,6 @@ func (h *host) mustHaveNoLoops() {
 		}
 		return len(used) == 0, err
 	}
-	//nolint:usetesting // also after the test
 	if err := wait.PollUntilContextTimeout(context.Background(), 5*time.Millisecond, 10*time.Second, true, free); err != nil {
 		h.t.Errorf("loop devices are still in use: %v (%v)", used, err)
 	}
@@ -321,13 +319,4 @@ func mustFail(t *testing.T, err error, want codes.Code, text string) {
 	if status.Code(err) != want || !strings.Contains(status.Convert(err).Message(), text) {
 		t.Errorf("got %v, want code %s and %q", err, want, text)
 	}
-}
-
-func size(t *testing.T, path string) int64 {
-	t.Helper()
-	var fs unix.Statfs_t
-	if err := unix.Statfs(path, &fs); err != nil {
-		t.Fatal(err)
-	}
-	return int64(fs.Blocks) * fs.Bsize
 }

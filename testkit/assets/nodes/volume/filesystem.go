@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -66,9 +65,23 @@ func (f *filesystem) create(ctx context.Context, path string) error {
 	err = fmt.Errorf("%s: %w: %s", f.mkfs[0], err, strings.Join(strings.Fields(string(out)), " "))
 	const enough = 8 << 20
 	if free, statErr := freeBytes(path); statErr == nil && free < enough {
-		return errors.Join(unix.ENOSPC, err)
+		return unix.ENOSPC
 	}
 	return err
+}
+
+// freeBytes returns the free space of the filesystem that has the path.
+func freeBytes(path string) (int64, error) {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(path, &fs); err != nil {
+		return 0, &os.PathError{Op: "statfs", Path: path, Err: err}
+	}
+	return bytesOf(fs.Bavail, fs.Bsize), nil
+}
+
+// bytesOf returns the number of bytes in blocks.
+func bytesOf(blocks uint64, blockSize int64) int64 {
+	return int64(blocks) * blockSize //nolint:gosec // the kernel counts bytes in as many bits
 }
 
 func growExt4(root, device *os.File, size int64) error {
@@ -80,11 +93,11 @@ func growExt4(root, device *os.File, size int64) error {
 	}
 	blockSize := uint64(1024) << binary.LittleEndian.Uint32(s[24:])
 	current := uint64(binary.LittleEndian.Uint32(s[4:])) | uint64(binary.LittleEndian.Uint32(s[0x150:]))<<32
-	blocks := uint64(size) / blockSize
+	blocks := uint64(size) / blockSize //nolint:gosec // the size of a file is not negative
 	if blocks <= current {
 		return nil
 	}
-	err := ioctl(root, ioctlResize, unsafe.Pointer(&blocks), "growing")
+	err := ioctl(root, ioctlResize, &blocks, "growing")
 	if errors.Is(err, unix.EPERM) {
 		return fmt.Errorf("%w; ext4 needs CAP_SYS_RESOURCE, which XFS does not (fsType xfs)", err)
 	}
@@ -103,16 +116,17 @@ func growXFS(root, _ *os.File, size int64) error {
 		blocks     uint64
 		_          [216]byte
 	}
-	if err := ioctl(root, ioctlGeometry, unsafe.Pointer(&geometry), "reading the size of"); err != nil {
+	if err := ioctl(root, ioctlGeometry, &geometry, "reading the size of"); err != nil {
 		return err
+	}
+	blocks := uint64(size) / uint64(geometry.blockSize) //nolint:gosec // the size of a file is not negative
+	if blocks <= geometry.blocks {
+		return nil
 	}
 	growth := struct {
 		blocks     uint64
 		inodeShare uint32
 		_          uint32
-	}{blocks: uint64(size) / uint64(geometry.blockSize), inodeShare: geometry.inodeShare}
-	if growth.blocks <= geometry.blocks {
-		return nil
-	}
-	return ioctl(root, ioctlGrow, unsafe.Pointer(&growth), "growing")
+	}{blocks: blocks, inodeShare: geometry.inodeShare}
+	return ioctl(root, ioctlGrow, &growth, "growing")
 }

@@ -39,11 +39,12 @@ func killAfter(t *testing.T, step int, fs string) (killed int) {
 		err := f(t.Context())
 		if status.Code(err) == codes.Unavailable { // the connection is lost
 			killed++
-		} else if err != nil {
+			h.restart(part, 0)
+			err = f(t.Context())
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
-		h.restart(part, 0)
-		v.do(f)
 	}
 	call(controller, v.create)
 	call(controller, on(node, v.attach))
@@ -59,13 +60,17 @@ func killAfter(t *testing.T, step int, fs string) (killed int) {
 	h.mustHaveNoLoops()
 	call(controller, v.delete)
 
+	h.restart(controller, 0)
+	h.restart(node, 0)
 	restored.mount(node)
 	restored.mustWrite(node)
 	call(controller, on(node, restored.detach)) // while it is mounted
+	h.restart(controller, 0)
 	v.do(on(node, restored.attach))
 	call(node, on(node, restored.stage)) // replaces the dead mount
 	call(node, on(node, restored.publish))
 	restored.mustWrite(node)
+	h.restart(node, 0)
 	restored.unmount(node)
 	if left, err := filepath.Glob(filepath.Join(h.dir, "incomplete", "*")); err != nil || len(left) > 0 {
 		t.Errorf("%v was left (%v)", left, err)

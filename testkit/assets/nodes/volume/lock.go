@@ -17,7 +17,7 @@ import (
 // lock locks an entry for this process and all others, and returns it as it is then. The lock ends with unlock or with the
 // process. While another operation has the lock, lock waits for the end of ctx and returns code Aborted.
 func (s *store) lock(ctx context.Context, kind, id string) (e *entry, unlock func(), err error) {
-	if e, err = s.get(kind, id); err != nil {
+	if _, err := s.get(kind, id); err != nil {
 		return nil, nil, err
 	}
 	for {

@@ -43,7 +43,8 @@ func attachLoop(path string) (*loop, error) {
 		if l.file, err = os.OpenFile(l.path, os.O_RDWR, 0); err != nil {
 			return nil, err
 		}
-		config := unix.LoopConfig{Fd: uint32(data.Fd()), Info: unix.LoopInfo64{Flags: unix.LO_FLAGS_AUTOCLEAR}}
+		fd := uint32(data.Fd()) //nolint:gosec // file descriptors are small
+		config := unix.LoopConfig{Fd: fd, Info: unix.LoopInfo64{Flags: unix.LO_FLAGS_AUTOCLEAR}}
 		copy(config.Info.File_name[:], path)
 		err = unix.IoctlLoopConfigure(int(l.file.Fd()), &config)
 		if err == nil {

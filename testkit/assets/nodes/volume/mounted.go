@@ -20,15 +20,6 @@ const (
 	shutdownWithoutFlush = 2
 )
 
-// freeBytes returns the free space of the filesystem that has the path.
-func freeBytes(path string) (int64, error) {
-	var fs unix.Statfs_t
-	if err := unix.Statfs(path, &fs); err != nil {
-		return 0, &os.PathError{Op: "statfs", Path: path, Err: err}
-	}
-	return int64(fs.Bavail) * fs.Bsize, nil
-}
-
 // open opens the root of a mounted filesystem, which may be mounted in another mount namespace.
 //
 // It mounts the filesystem once more, without a path: the kernel has one filesystem for each device. This mount ends when
@@ -71,11 +62,11 @@ func (f *filesystem) openMount(device string, readOnly bool) (*os.File, error) {
 }
 
 // freeze writes everything to the device and blocks further writes until thaw.
-func freeze(root *os.File) error { return ioctl(root, ioctlFreeze, nil, "freezing") }
+func freeze(root *os.File) error { return ioctl[byte](root, ioctlFreeze, nil, "freezing") }
 
 // thaw ends freeze. It is no error if the filesystem is not frozen.
 func thaw(root *os.File) error {
-	err := ioctl(root, ioctlThaw, nil, "thawing")
+	err := ioctl[byte](root, ioctlThaw, nil, "thawing")
 	if errors.Is(err, unix.EINVAL) {
 		return nil
 	}
@@ -85,11 +76,13 @@ func thaw(root *os.File) error {
 // shutDown makes every further operation on the filesystem fail, without writing anything to the device.
 func shutDown(root *os.File) error {
 	flags := uint32(shutdownWithoutFlush)
-	return ioctl(root, ioctlShutdown, unsafe.Pointer(&flags), "shutting down")
+	return ioctl(root, ioctlShutdown, &flags, "shutting down")
 }
 
-func ioctl(f *os.File, request uintptr, arg unsafe.Pointer, doing string) error {
-	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, f.Fd(), request, uintptr(arg)); errno != 0 {
+// ioctl makes a system call with an argument of the type that the request needs.
+func ioctl[T any](f *os.File, request uintptr, arg *T, doing string) error {
+	//nolint:gosec // as in package unix
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, f.Fd(), request, uintptr(unsafe.Pointer(arg))); errno != 0 {
 		return fmt.Errorf("%s the filesystem of %s: %w", doing, f.Name(), errno)
 	}
 	return nil

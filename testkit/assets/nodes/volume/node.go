@@ -219,9 +219,9 @@ func (s *nodeServer) NodeGetVolumeStats(
 	}
 	return &csi.NodeGetVolumeStatsResponse{Usage: []*csi.VolumeUsage{{
 		Unit:  csi.VolumeUsage_BYTES,
-		Total: int64(fs.Blocks) * fs.Bsize, Available: int64(fs.Bavail) * fs.Bsize, Used: int64(fs.Blocks-fs.Bfree) * fs.Bsize,
+		Total: bytesOf(fs.Blocks, fs.Bsize), Available: bytesOf(fs.Bavail, fs.Bsize), Used: bytesOf(fs.Blocks-fs.Bfree, fs.Bsize),
 	}, {
 		Unit:  csi.VolumeUsage_INODES,
-		Total: int64(fs.Files), Available: int64(fs.Ffree), Used: int64(fs.Files - fs.Ffree),
+		Total: bytesOf(fs.Files, 1), Available: bytesOf(fs.Ffree, 1), Used: bytesOf(fs.Files-fs.Ffree, 1),
 	}}}, nil
 }

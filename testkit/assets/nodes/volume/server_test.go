@@ -31,10 +31,11 @@ func TestRegistration(t *testing.T) {
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
+	plugins := filepath.Join(dir, "plugins")
 	go func() {
-		done <- ServeNode(ctx, filepath.Join(dir, "csi.sock"), filepath.Join(dir, "volumes"), "node-1", filepath.Join(dir, "plugins"))
+		done <- ServeNode(ctx, filepath.Join(dir, "csi.sock"), filepath.Join(dir, "volumes"), "node-1", plugins)
 	}()
-	kubelet := registration.NewRegistrationClient(dial(t, filepath.Join(dir, "plugins", DriverName+"-reg.sock")))
+	kubelet := registration.NewRegistrationClient(dial(t, filepath.Join(plugins, DriverName+"-reg.sock")))
 	info, err := kubelet.GetInfo(t.Context(), &registration.InfoRequest{}, grpc.WaitForReady(true))
 	if err != nil {
 		t.Fatal(err)

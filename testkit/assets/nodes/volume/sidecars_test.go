@@ -66,7 +66,8 @@ func TestSidecars(t *testing.T) {
 		return ready
 	})
 	group := "snapshot.storage.k8s.io"
-	restored := k.claim("restored", "256Mi", &corev1.TypedLocalObjectReference{APIGroup: &group, Kind: "VolumeSnapshot", Name: "snap"})
+	source := &corev1.TypedLocalObjectReference{APIGroup: &group, Kind: "VolumeSnapshot", Name: "snap"}
+	restored := k.claim("restored", "256Mi", source)
 	k.until("the copy is bound", restored, func() bool { return restored.Status.Phase == corev1.ClaimBound })
 	copied := &volume{h: h, id: k.handle(restored), capability: v.capability}
 	copied.mount(node)

@@ -25,8 +25,7 @@ func (s *controllerServer) CreateSnapshot(
 		return nil, status.Errorf(codes.InvalidArgument, "snapshot class parameter %q is not supported", name)
 	}
 	id, source := idOf(r.GetName()), volumes+"/"+r.GetSourceVolumeId()
-	e, err := s.store.get(snapshots, id)
-	if errors.Is(err, fs.ErrNotExist) {
+	if _, err := s.store.get(snapshots, id); errors.Is(err, fs.ErrNotExist) {
 		volume, err := s.store.get(volumes, r.GetSourceVolumeId())
 		if err != nil {
 			return nil, noVolume(err, r.GetSourceVolumeId())
@@ -37,7 +36,8 @@ func (s *controllerServer) CreateSnapshot(
 			return nil, rpcError(err, "creating snapshot "+r.GetName())
 		}
 	}
-	if e, err = s.store.get(snapshots, id); err != nil {
+	e, err := s.store.get(snapshots, id)
+	if err != nil {
 		return nil, rpcError(err, "creating snapshot "+r.GetName())
 	}
 	if e.Source != source {

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"fmt"
 	"os"
 	"testing"
 
@@ -14,7 +15,10 @@ import (
 )
 
 func (v *volume) snapshot(ctx context.Context) error {
-	_, err := v.h.controller().CreateSnapshot(ctx, &csi.CreateSnapshotRequest{Name: v.id + "-snap", SourceVolumeId: v.id})
+	r, err := v.h.controller().CreateSnapshot(ctx, &csi.CreateSnapshotRequest{Name: v.id + "-snap", SourceVolumeId: v.id})
+	if size := r.GetSnapshot().GetSizeBytes(); err == nil && size != v.size {
+		return fmt.Errorf("the snapshot has %d bytes", size)
+	}
 	return err
 }
 
@@ -27,7 +31,7 @@ func (v *volume) copy(name string, size int64) *volume {
 	}}
 }
 
-// A snapshot of a volume that is written to has a prefix of the writes, and all that were acknowledged before.
+// A snapshot of a volume that is written to has a prefix of the writes, and all that were made before, synchronized or not.
 func TestSnapshotWhileWriting(t *testing.T) {
 	t.Parallel()
 	eachFilesystem(t, func(t *testing.T, fs string) {
@@ -36,6 +40,9 @@ func TestSnapshotWhileWriting(t *testing.T) {
 		v.mount("node-1")
 		stop, synced := v.writeNumbers("node-1")
 		before := <-synced
+		if err := os.WriteFile(v.path("node-1", "unsynced"), []byte("kept"), 0o600); err != nil {
+			t.Fatal(err)
+		}
 		v.do(v.snapshot)
 		stop()
 
@@ -45,6 +52,9 @@ func TestSnapshotWhileWriting(t *testing.T) {
 		content, err := os.ReadFile(restored.path("node-1", "numbers"))
 		if err != nil {
 			t.Fatal(err)
+		}
+		if kept, err := os.ReadFile(restored.path("node-1", "unsynced")); string(kept) != "kept" {
+			t.Errorf("a file that was written before the snapshot has %q in the copy (%v)", kept, err)
 		}
 		n := uint64(0)
 		for ; len(content) >= 8 && binary.BigEndian.Uint64(content) == n+1; content = content[8:] {

@@ -136,14 +136,11 @@ func TestVolumeIsAttachedToOneNode(t *testing.T) {
 			t.Fatal(err)
 		}
 		v.do(on("node-1", v.detach))
-		v.mount("node-2")
-		if _, err := open.WriteString("lost"); err == nil {
-			err = open.Sync()
-			if !errors.Is(err, syscall.EIO) {
-				t.Errorf("a write by the old node: got %v, want EIO", err)
-			}
+		_, err = open.WriteString("lost")
+		if err = errors.Join(err, open.Sync(), open.Close()); !errors.Is(err, syscall.EIO) {
+			t.Errorf("a write by the old node: got %v, want EIO", err)
 		}
-		_ = open.Close()
+		v.mount("node-2")
 		info, err := os.Stat(v.path("node-2", "synced"))
 		if err != nil || info.Size() != mib {
 			t.Errorf("the new node sees %v (%v), want the file of the old one", info, err)
@@ -191,8 +188,19 @@ func TestRestartOfNodePart(t *testing.T) {
 	h := newHost(t, "node-1")
 	v := h.create("vol", "", 64*mib)
 	v.mount("node-1")
+	open, err := os.Create(v.path("node-1", "open"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	h.restart("node-1", 0)
 	v.do(on("node-1", v.stage), on("node-1", v.publish)) // again
+	_, err = open.WriteString("kept")
+	if err := errors.Join(err, open.Sync(), open.Close()); err != nil {
+		t.Errorf("a write by a process that has run all the time: %v", err)
+	}
+	if kept, err := os.ReadFile(v.path("node-1", "open")); string(kept) != "kept" {
+		t.Errorf("the file has %q (%v)", kept, err)
+	}
 	v.unmount("node-1")
 }
 
