@@ -10,7 +10,7 @@
 //
 // A volume is attached to one node at a time. Detaching one that is still mounted, as Kubernetes does when a node does not
 // answer, shuts its filesystem down: processes of the old node get input/output errors and write nothing more, as with a
-// disk that a cloud has detached. Data that they had not synchronized is lost. [Fence] does the same for a node without power.
+// disk that a cloud has detached. Data that they had not synchronized is lost. [Fence] does the same for nodes.
 //
 // # Space
 //

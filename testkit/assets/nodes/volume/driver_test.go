@@ -4,6 +4,7 @@ package volume
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -141,6 +142,24 @@ func (h *host) powerOn(name string) {
 	}
 	h.nodes[name] = keeper.Process
 	h.start(name, 0)
+}
+
+// keepMounts starts a process in a copy of the mount namespace of a node, as a container has one.
+func (h *host) keepMounts(name string) {
+	h.t.Helper()
+	cmd := exec.Command("nsenter", "-m", "-t", strconv.Itoa(h.nodes[name].Pid), "unshare", "-m", "sleep", "infinity")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		h.t.Fatal(err)
+	}
+	h.t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	started := func(context.Context) (bool, error) {
+		program, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", cmd.Process.Pid))
+		return filepath.Base(program) == "sleep", err
+	}
+	if err := wait.PollUntilContextTimeout(h.t.Context(), time.Millisecond, time.Minute, true, started); err != nil {
+		h.t.Fatal(err)
+	}
 }
 
 // powerOff ends all processes of a node, and with them its mounts.

@@ -5,6 +5,7 @@ package volume
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -80,6 +81,18 @@ func bind(staging, device, target string, readOnly bool) error {
 	}
 	afterStep()
 	return nil
+}
+
+// synchronize writes the filesystem at a path to its file, unless it was shut down.
+func synchronize(path string) error {
+	root, err := os.Open(path)
+	if err == nil {
+		err = errors.Join(unix.Syncfs(int(root.Fd())), root.Close())
+	}
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.EIO) {
+		return nil
+	}
+	return err
 }
 
 // unmount removes all mounts at a path, if any.

@@ -115,6 +115,10 @@ func (s *nodeServer) NodeUnstageVolume(
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, rpcError(err, "unmounting volume "+id)
 	}
+	// A container that is about to end may keep a copy of the mount, and then unmounting does not synchronize.
+	if err := synchronize(r.GetStagingTargetPath()); err != nil {
+		return nil, rpcError(err, "unmounting volume "+id)
+	}
 	if err := unmount(r.GetStagingTargetPath()); err != nil {
 		return nil, rpcError(err, "unmounting volume "+id)
 	}

@@ -30,7 +30,7 @@ func ServeController(ctx context.Context, socket, dir string) error {
 		return err
 	}
 	defer unlock()
-	if err := errors.Join(s.thawAll(), s.removeIncomplete()); err != nil {
+	if err := errors.Join(s.thawAll(ctx), s.removeIncomplete()); err != nil {
 		return err
 	}
 	server := newServer()

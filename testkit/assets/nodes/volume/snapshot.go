@@ -99,16 +99,28 @@ func (s *controllerServer) copyEntry(ctx context.Context, source *entry, to stri
 	return copyFile(ctx, data, to)
 }
 
-// thawAll ends the freeze of a call that was interrupted. No other call may be in progress.
-func (s *store) thawAll() error {
+// thawAll ends the freeze of a call that was interrupted.
+func (s *store) thawAll(ctx context.Context) error {
 	list, err := s.list(volumes)
 	for _, e := range list {
-		loops, findErr := findLoops(s.data(e))
-		err = errors.Join(err, findErr)
-		for _, l := range loops {
-			err = errors.Join(err, e.filesystem.thawLoop(l))
-			l.close()
-		}
+		err = errors.Join(err, s.thaw(ctx, e.id))
+	}
+	return err
+}
+
+func (s *store) thaw(ctx context.Context, id string) error {
+	e, unlock, err := s.lock(ctx, volumes, id)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	loops, err := findLoops(s.data(e))
+	for _, l := range loops {
+		err = errors.Join(err, e.filesystem.thawLoop(l))
+		l.close()
 	}
 	return err
 }

@@ -182,6 +182,26 @@ func TestPowerLoss(t *testing.T) {
 	})
 }
 
+// A container that has not ended when its pod is gone has a copy of the mount. It loses the volume; no data is lost.
+func TestMountThatOutlivesItsPod(t *testing.T) {
+	t.Parallel()
+	eachFilesystem(t, func(t *testing.T, fs string) {
+		h := newHost(t, "node-1")
+		v := h.create("vol", fs, 64*mib)
+		v.mount("node-1")
+		h.keepMounts("node-1")
+		if err := os.WriteFile(v.path("node-1", "unsynced"), []byte("kept"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		v.unmount("node-1")
+		v.mount("node-1")
+		if kept, err := os.ReadFile(v.path("node-1", "unsynced")); string(kept) != "kept" {
+			t.Errorf("a file that was written before the end of the pod has %q (%v)", kept, err)
+		}
+		v.unmount("node-1")
+	})
+}
+
 // A node part that is killed leaves its mounts, which belong to the mount namespace of the node.
 func TestRestartOfNodePart(t *testing.T) {
 	t.Parallel()
