@@ -267,16 +267,30 @@ func (v *volume) publish(ctx context.Context, node string) error {
 	return err
 }
 
-func (v *volume) unpublish(ctx context.Context, node string) error {
-	_, err := v.h.node(node).NodeUnpublishVolume(ctx,
-		&csi.NodeUnpublishVolumeRequest{VolumeId: v.id, TargetPath: v.target()})
+// whileBusy repeats a call, as the kubelet does, while a process has an open file. A process that another test starts has
+// the open files of this one for a moment, between fork and exec.
+func whileBusy(ctx context.Context, call func() error) (err error) {
+	_ = wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
+		err = call()
+		return err == nil || !strings.Contains(err.Error(), syscall.EBUSY.Error()), nil
+	})
 	return err
 }
 
+func (v *volume) unpublish(ctx context.Context, node string) error {
+	return whileBusy(ctx, func() error {
+		_, err := v.h.node(node).NodeUnpublishVolume(ctx,
+			&csi.NodeUnpublishVolumeRequest{VolumeId: v.id, TargetPath: v.target()})
+		return err
+	})
+}
+
 func (v *volume) unstage(ctx context.Context, node string) error {
-	_, err := v.h.node(node).NodeUnstageVolume(ctx,
-		&csi.NodeUnstageVolumeRequest{VolumeId: v.id, StagingTargetPath: v.staging()})
-	return err
+	return whileBusy(ctx, func() error {
+		_, err := v.h.node(node).NodeUnstageVolume(ctx,
+			&csi.NodeUnstageVolumeRequest{VolumeId: v.id, StagingTargetPath: v.staging()})
+		return err
+	})
 }
 
 func (v *volume) delete(ctx context.Context) error {
