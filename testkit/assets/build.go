@@ -26,38 +26,50 @@ const lockInterval = 200 * time.Millisecond
 
 // A product is a module whose single executable contains several programs.
 type product struct {
-	// binary is the name of the executable, and of the folder of the module: see controlplane/main.go.txt.
+	// binary is the name of the executable that contains most programs: see controlplane/main.go.txt.
 	binary string
 	// title names the product in messages.
 	title string
 	// programs are the names that the executable runs by.
 	programs []string
-	// more are further executables, in folders of the module of these names.
-	more []string
+	// alone are the programs with an executable of their own.
+	alone []string
+	// modules are what is built.
+	modules []module
 	// prefix begins the names of the cache's folders.
 	prefix string
 	// duration says how long the first build takes.
 	duration string
 	// downloads reports whether the programs can be downloaded.
 	downloads bool
-	// sources has the folder of the module. Its file names keep it from being a module in this repository, because go:embed
-	// does not include other modules.
+	// sources has the folders of the modules. Their file names keep them from being modules in this repository, because
+	// go:embed does not include other modules.
 	sources embed.FS
+}
+
+// A module is a folder of sources, with the packages of its executables.
+type module struct {
+	dir      string
+	packages []string
 }
 
 var (
 	//go:embed controlplane/*.txt
 	controlPlaneSources embed.FS
-	//go:embed nodes/*.txt nodes/*/*.go
+	//go:embed nodes/*.txt nodes/*/*.go nodes/*/*.yaml nodes/volume/sidecars/*.txt
 	nodeSources embed.FS
 
 	controlPlane = &product{
 		binary: "controlplane", title: "the control plane", prefix: "", duration: "8 to 10 minutes", downloads: true,
-		programs: programs, sources: controlPlaneSources,
+		programs: programs, modules: []module{{dir: "controlplane", packages: []string{"."}}}, sources: controlPlaneSources,
 	}
 	nodes = &product{
 		binary: spec.Program, title: "the programs of nodes", prefix: "nodes-", duration: "about 8 minutes",
-		programs: nodePrograms, more: []string{spec.Pause}, sources: nodeSources,
+		programs: nodePrograms, alone: []string{spec.Pause, spec.Sidecars}, sources: nodeSources,
+		modules: []module{
+			{dir: "nodes", packages: []string{".", "./" + spec.Pause}},
+			{dir: "nodes/volume/" + spec.Sidecars, packages: []string{"."}},
+		},
 	}
 )
 
@@ -84,26 +96,36 @@ func minorVersion() string {
 // sourceDigest identifies the sources and the toolchain of a build.
 func (p *product) sourceDigest() string {
 	h := sha256.New()
-	for name, data := range p.moduleFiles() {
-		_, _ = fmt.Fprintf(h, "%s %d\n%s\n", name, len(data), data)
+	for _, m := range p.modules {
+		for name, data := range p.files(m) {
+			_, _ = fmt.Fprintf(h, "%s %d\n%s\n", name, len(data), data)
+		}
 	}
 	_, _ = fmt.Fprintln(h, runtime.Version(), buildFlags())
 	const enough = 6
 	return hex.EncodeToString(h.Sum(nil)[:enough])
 }
 
-// moduleFiles yields the files of the module to build, in a fixed order, with slashes in their names. It leaves out tests.
-func (p *product) moduleFiles() func(yield func(name string, data []byte) bool) {
+// files yields the files of a module, in a fixed order, with slashes in their names. It leaves out tests, and other modules.
+func (p *product) files(m module) func(yield func(name string, data []byte) bool) {
+	other := func(dir string) bool {
+		return dir != m.dir && slices.ContainsFunc(p.modules, func(m module) bool { return m.dir == dir })
+	}
 	return func(yield func(string, []byte) bool) {
-		err := fs.WalkDir(p.sources, p.binary, func(file string, entry fs.DirEntry, err error) error {
-			if err != nil || entry.IsDir() || strings.HasSuffix(file, "_test.go") {
+		err := fs.WalkDir(p.sources, m.dir, func(file string, entry fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
 				return err
+			case entry.IsDir() && other(file):
+				return fs.SkipDir
+			case entry.IsDir() || strings.HasSuffix(file, "_test.go"):
+				return nil
 			}
 			data, err := p.sources.ReadFile(file)
 			if err != nil {
 				return err
 			}
-			if !yield(strings.TrimSuffix(strings.TrimPrefix(file, p.binary+"/"), ".txt"), data) {
+			if !yield(strings.TrimSuffix(strings.TrimPrefix(file, m.dir+"/"), ".txt"), data) {
 				return fs.SkipAll
 			}
 			return nil
@@ -115,9 +137,9 @@ func (p *product) moduleFiles() func(yield func(name string, data []byte) bool) 
 }
 
 // requiredModules returns the maximum number of modules to download.
-func (p *product) requiredModules() int {
+func (p *product) requiredModules(m module) int {
 	n := 0
-	for name, data := range p.moduleFiles() {
+	for name, data := range p.files(m) {
 		if name == "go.mod" {
 			n = strings.Count(string(data), "\n\t") - strings.Count(string(data), " => ")
 		}
@@ -125,8 +147,9 @@ func (p *product) requiredModules() int {
 	return n
 }
 
-func (p *product) writeModule(dir string) error {
-	for name, data := range p.moduleFiles() {
+// write writes the files of a module to a folder.
+func (p *product) write(m module, dir string) error {
+	for name, data := range p.files(m) {
 		file := filepath.Join(dir, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
 			return fmt.Errorf("making a folder for the sources: %w", err)
@@ -159,7 +182,7 @@ func (f *finder) fromBuild(ctx context.Context) (Set, error) {
 		programsOf := map[string]string{}
 		for _, program := range f.product.programs {
 			programsOf[program] = f.product.binary
-			if slices.Contains(f.product.more, program) {
+			if slices.Contains(f.product.alone, program) {
 				programsOf[program] = program
 			}
 		}
@@ -176,24 +199,31 @@ type builder struct {
 }
 
 func (b *builder) run(ctx context.Context) error {
-	source := filepath.Join(b.temp, "source")
-	if err := b.product.writeModule(source); err != nil {
-		return withAdvice(err, b.temp)
-	}
 	for _, dir := range []string{"out", "tmp"} {
 		if err := os.Mkdir(filepath.Join(b.temp, dir), 0o750); err != nil {
 			return fmt.Errorf("making a folder for the build: %w", withAdvice(err, b.temp))
 		}
 	}
-	packages, mainPackage, err := b.list(ctx, source)
-	if err != nil {
-		return err
+	for i, m := range b.product.modules {
+		source := filepath.Join(b.temp, fmt.Sprintf("source%d", i))
+		if err := b.product.write(m, source); err != nil {
+			return withAdvice(err, b.temp)
+		}
+		packages, mainPackage, err := b.list(ctx, m, source)
+		if err != nil {
+			return err
+		}
+		if err := b.compile(ctx, m, source, packages, mainPackage); err != nil {
+			return err
+		}
 	}
-	return b.compile(ctx, source, packages, mainPackage)
+	return nil
 }
 
 // list downloads modules that the module cache lacks and returns the number of packages to compile.
-func (b *builder) list(ctx context.Context, source string) (packages int, mainPackage string, err error) {
+func (b *builder) list(
+	ctx context.Context, m module, source string,
+) (packages int, mainPackage string, err error) {
 	stop := b.report.startPhase("resolving modules", 0)
 	defer stop()
 	modules := 0
@@ -204,7 +234,7 @@ func (b *builder) list(ctx context.Context, source string) (packages int, mainPa
 			return
 		}
 		if modules++; modules == 1 {
-			b.report.renamePhase("downloading modules", b.product.requiredModules())
+			b.report.renamePhase("downloading modules", b.product.requiredModules(m))
 		}
 		b.report.count(modules)
 	}
@@ -215,15 +245,12 @@ func (b *builder) list(ctx context.Context, source string) (packages int, mainPa
 	return packages, mainPackage, nil
 }
 
-func (b *builder) compile(ctx context.Context, source string, packages int, mainPackage string) error {
+func (b *builder) compile(ctx context.Context, m module, source string, packages int, mainPackage string) error {
 	stop := b.report.startPhase("compiling packages, then linking", packages)
 	defer stop()
 	args := append([]string{"build", "-v"}, buildFlags()...)
-	args = append(args, "-o", filepath.Join(b.temp, "out")+string(filepath.Separator), ".") // named after the module
-	for _, name := range b.product.more {
-		args = append(args, "./"+name)
-	}
-	c := b.command(args...)
+	args = append(args, "-o", filepath.Join(b.temp, "out")+string(filepath.Separator)) // they are named after their packages
+	c := b.command(append(args, m.packages...)...)
 	c.dir = source
 	compiled := 0
 	c.stderr = func(line string) {

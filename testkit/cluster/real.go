@@ -23,7 +23,9 @@ import (
 
 	"github.com/homeostat-dev/homeostat/testkit/assets"
 	"github.com/homeostat-dev/homeostat/testkit/assets/nodes/spec"
+	"github.com/homeostat-dev/homeostat/testkit/assets/nodes/volumeobjects"
 	"github.com/homeostat-dev/homeostat/testkit/internal/egress"
+	"github.com/homeostat-dev/homeostat/testkit/internal/manifest"
 	"github.com/homeostat-dev/homeostat/testkit/internal/process"
 )
 
@@ -105,8 +107,12 @@ func (c *Cluster) startReal(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := c.real.process.WaitReady(ctx, func(ctx context.Context) error { return createDNS(ctx, client) }); err != nil {
-		return err
+	for _, create := range []func(context.Context) error{
+		func(ctx context.Context) error { return createDNS(ctx, client) }, c.createVolumeObjects,
+	} {
+		if err := c.real.process.WaitReady(ctx, create); err != nil {
+			return err
+		}
 	}
 	err = c.real.process.WaitReady(ctx, func(ctx context.Context) error { return nodesReady(ctx, client, c.opts.Nodes) })
 	if err != nil {
@@ -198,6 +204,20 @@ func createDNS(ctx context.Context, client kubernetes.Interface) error {
 	_, err = client.DiscoveryV1().EndpointSlices(meta.Namespace).Create(ctx, slice, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("creating the Service of the DNS server: %w", err)
+	}
+	return nil
+}
+
+// createVolumeObjects creates the kinds of snapshots and the classes of the volumes' driver.
+func (c *Cluster) createVolumeObjects(ctx context.Context) error {
+	for _, text := range []string{volumeobjects.Definitions(), volumeobjects.Classes} {
+		objects, err := manifest.Decode([]byte(text))
+		if err != nil {
+			return fmt.Errorf("reading the objects of the volumes' driver: %w", err)
+		}
+		if err := manifest.Install(ctx, c.Config(), objects); err != nil {
+			return fmt.Errorf("creating the objects of the volumes' driver: %w", err)
+		}
 	}
 	return nil
 }

@@ -98,7 +98,7 @@ func run(c *spec.Network) error {
 	if err := h.serveImages(); err != nil {
 		return err
 	}
-	if err := h.startDNS(); err != nil {
+	if err := h.startPrograms(); err != nil {
 		return err
 	}
 	for i := range c.Nodes {

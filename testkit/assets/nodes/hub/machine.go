@@ -91,7 +91,9 @@ func (n *machine) Stop() error {
 	n.process = nil
 	process.Kill()
 	_ = n.hub.bridge.disconnect(n.index) // it may have ended with its namespace
-	return nil
+	// What was not synchronized to a volume is lost with the node.
+	return n.hub.init.Run(n.hub.Log("fence"), filepath.Join(n.hub.Programs, spec.Volume), "fence",
+		"--dir", n.hub.Volumes(), "--node-name", n.name())
 }
 
 func (n *machine) config() node.Config {
@@ -99,6 +101,6 @@ func (n *machine) config() node.Config {
 	return node.Config{
 		Name: of.Name, Index: n.index, Dir: n.dir(), Programs: n.hub.Programs, Cgroup: n.cgroup(),
 		Kubeconfig: of.Kubeconfig, ProxyKubeconfig: of.ProxyKubeconfig, ClientCA: n.hub.ClientCA,
-		DiskBytes: n.hub.DiskBytes, LeaseSeconds: n.hub.LeaseSeconds,
+		Volumes: n.hub.Volumes(), DiskBytes: n.hub.DiskBytes, LeaseSeconds: n.hub.LeaseSeconds,
 	}
 }

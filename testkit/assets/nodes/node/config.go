@@ -21,6 +21,8 @@ type Config struct {
 	ProxyKubeconfig string `json:"proxyKubeconfig"`
 	// ClientCA is a file with the authority of the API server's client certificate.
 	ClientCA string `json:"clientCA"`
+	// Volumes is the folder of the volumes of all nodes.
+	Volumes string `json:"volumes"`
 	// DiskBytes is the size of the disk; the file grows as it is filled.
 	DiskBytes int64 `json:"diskBytes"`
 	// LeaseSeconds is the time after which a node that does not renew its lease is not ready. 0 means 40.

@@ -19,6 +19,7 @@ const (
 	diskMount  = "/mnt"
 	runDir     = "/run"
 	kubeletDir = "/var/lib/kubelet"
+	pluginDir  = kubeletDir + "/plugins/volumes"
 	cniDir     = "/etc/cni/net.d"
 	socketFile = "/run/containerd/containerd.sock"
 )
@@ -90,6 +91,10 @@ func (n *node) programs() map[string][]string {
 			filepath.Join(n.Programs, "kubelet"), "--config=" + runDir + "/kubelet.json", "--kubeconfig=" + n.Kubeconfig,
 			"--hostname-override=" + n.Name, "--node-ip=" + spec.NodeAddress(n.Index).String(), "--root-dir=" + kubeletDir,
 		},
+		spec.Volume: {
+			filepath.Join(n.Programs, spec.Volume), "node", "--socket", pluginDir + "/csi.sock", "--dir", n.Volumes,
+			"--node-name", n.Name, "--plugins-registry", kubeletDir + "/plugins_registry",
+		},
 		"kube-proxy": {
 			filepath.Join(n.Programs, "kube-proxy"), "--kubeconfig=" + n.ProxyKubeconfig, "--hostname-override=" + n.Name,
 			"--proxy-mode=nftables", "--cluster-cidr=" + spec.PodNetwork, "--conntrack-max-per-core=0",
@@ -115,6 +120,11 @@ func (n *node) writeFiles() error {
 		runDir + "/resolv.conf":                    "", // no server beside that of the cluster
 		runDir + "/registries/_default/hosts.toml": registryConfig(),
 		filepath.Join(cniDir, "10-nodes.conflist"): string(network),
+	}
+	for _, dir := range []string{pluginDir, kubeletDir + "/plugins_registry"} {
+		if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // as on a machine
+			return fmt.Errorf("making a folder of the driver of volumes: %w", err)
+		}
 	}
 	for name, text := range files {
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil { //nolint:gosec // not secret

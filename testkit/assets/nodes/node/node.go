@@ -90,32 +90,15 @@ func run(c *Config) error {
 	return n.serve()
 }
 
-// startPrograms starts containerd, kubelet and kube-proxy, and starts each again when it ends.
+// startPrograms starts containerd, kubelet, kube-proxy and the driver of volumes, and starts each again when it ends.
 func (n *node) startPrograms() error {
 	for name, args := range n.programs() {
-		child, err := n.start(name, args)
+		command := system.Command{Args: args, Log: n.log(name)}
+		child, err := n.init.Start(command)
 		if err != nil {
 			return err
 		}
-		go n.keep(name, args, child)
+		go n.init.Keep(command, child, restartInterval)
 	}
 	return nil
-}
-
-func (n *node) start(name string, args []string) (*system.Child, error) {
-	return n.init.Start(system.Command{Args: args, Log: n.log(name)})
-}
-
-// keep starts a program again after each end.
-func (n *node) keep(name string, args []string, child *system.Child) {
-	for {
-		if child != nil {
-			<-child.Done()
-		}
-		time.Sleep(restartInterval)
-		var err error
-		if child, err = n.start(name, args); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-		}
-	}
 }

@@ -44,16 +44,22 @@ const IDPrefix = "homeostat-"
 // ControlSocket is the name of the socket in Network.Dir at which the hub serves requests.
 const ControlSocket = "hub.sock"
 
+// Volumes returns the folder of the volumes.
+func (n *Network) Volumes() string { return filepath.Join(n.Dir, "volumes") }
+
 // Log returns the name of the log of a program in the hub.
 func (n *Network) Log(program string) string { return filepath.Join(n.Dir, program+".log") }
 
-// The programs of nodes. All but one are the same executable, which is named Program.
+// The programs of nodes. Most are one executable, which is named Program.
 const (
 	Program   = "nodes"
 	Hub       = "nodes-hub"
 	Kubelet   = "kubelet"
 	KubeProxy = "kube-proxy"
 	CoreDNS   = "coredns"
+	// Volume is the driver of volumes: see package volume. Sidecars are its controllers, an executable of their own.
+	Volume   = "homeostat-volume"
+	Sidecars = "sidecars"
 	// Pause is the first process of each pod, an executable of its own.
 	Pause = "pause"
 )

@@ -112,6 +112,20 @@ func (i *Init) Start(c Command) (*Child, error) {
 	return child, nil
 }
 
+// Keep starts a process again each time that it has ended, after a pause. It does not return.
+func (i *Init) Keep(c Command, child *Child, pause time.Duration) {
+	for {
+		if child != nil {
+			<-child.Done()
+		}
+		time.Sleep(pause)
+		var err error
+		if child, err = i.Start(c); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+	}
+}
+
 // Run runs a process and waits for it. The error has the end of its output.
 func (i *Init) Run(logFile string, args ...string) error {
 	c, err := i.Start(Command{Args: args, Log: logFile})

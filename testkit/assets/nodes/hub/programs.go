@@ -1,0 +1,43 @@
+//go:build linux
+
+package hub
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/homeostat-dev/homeostat/testkit/assets/nodes/spec"
+	"github.com/homeostat-dev/homeostat/testkit/assets/nodes/system"
+)
+
+// restartInterval is the pause before a program that has ended is started again.
+const restartInterval = time.Second
+
+// startPrograms starts what a cluster runs beside its nodes: the DNS server, and the controllers of volumes.
+func (h *hub) startPrograms() error {
+	corefile := filepath.Join(h.Dir, "Corefile")
+	if err := h.writeDNS(corefile); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(h.Volumes(), 0o700); err != nil {
+		return fmt.Errorf("making the folder of the volumes: %w", err)
+	}
+	socket := filepath.Join(h.Dir, "csi.sock")
+	for program, args := range map[string][]string{
+		spec.CoreDNS:  {"-conf", corefile},
+		spec.Volume:   {"controller", "--socket", socket, "--dir", h.Volumes()},
+		spec.Sidecars: {"--kubeconfig", h.Kubeconfig, "--csi-address", socket},
+	} {
+		command := system.Command{
+			Args: append([]string{filepath.Join(h.Programs, program)}, args...), Log: h.Log(program),
+		}
+		child, err := h.init.Start(command)
+		if err != nil {
+			return err
+		}
+		go h.init.Keep(command, child, restartInterval)
+	}
+	return nil
+}
