@@ -109,6 +109,9 @@ func (s *controllerServer) createVolume(ctx context.Context, r *csi.CreateVolume
 		if !ok {
 			return nil, outOfRange(id, size)
 		}
+		if source != nil && size > source.size && !source.filesystem.canGrow() {
+			return nil, errCannotGrow
+		}
 		err = s.store.create(volumes, id, meta, func(data string) error {
 			return s.fill(ctx, data, filesystems[meta.Filesystem], size, source)
 		})
@@ -185,6 +188,9 @@ func (s *controllerServer) ControllerExpandVolume(
 		return nil, outOfRange(e.id, size)
 	}
 	if size > e.size {
+		if !e.filesystem.canGrow() {
+			return nil, errCannotGrow
+		}
 		if err := os.Truncate(s.store.data(e), size); err != nil {
 			return nil, rpcError(err, "expanding volume "+e.id)
 		}

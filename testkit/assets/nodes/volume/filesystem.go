@@ -5,13 +5,14 @@ package volume
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"strings"
 
 	"golang.org/x/sys/unix"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // A filesystem is a type of filesystem that a volume may have.
@@ -43,16 +44,28 @@ var filesystems = map[string]*filesystem{
 	},
 }
 
-// defaultFilesystem returns ext4 where the kernel lets the driver grow it while it is mounted, and XFS elsewhere: ext4 needs
-// CAP_SYS_RESOURCE, which containers and sandboxes often lack.
+// defaultFilesystem returns ext4 where it can grow, and XFS elsewhere.
 func defaultFilesystem() string {
+	if filesystems["ext4"].canGrow() {
+		return "ext4"
+	}
+	return "xfs"
+}
+
+// canGrow says whether the kernel lets the driver grow the filesystem while it is mounted. For ext4 that takes
+// CAP_SYS_RESOURCE, which root in containers and sandboxes often lacks.
+func (f *filesystem) canGrow() bool {
+	if f.name != "ext4" {
+		return true
+	}
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
-	if unix.Capget(&header, &data[0]) == nil && data[0].Effective&(1<<unix.CAP_SYS_RESOURCE) == 0 {
-		return "xfs"
-	}
-	return "ext4"
+	return unix.Capget(&header, &data[0]) != nil || data[0].Effective&(1<<unix.CAP_SYS_RESOURCE) != 0
 }
+
+// errCannotGrow is the error for a filesystem for which canGrow is false.
+var errCannotGrow = status.Error(codes.FailedPrecondition,
+	"ext4 grows only with CAP_SYS_RESOURCE, which this machine does not give to root; use fsType xfs")
 
 // create writes an empty filesystem that fills a file.
 func (f *filesystem) create(ctx context.Context, path string) error {
@@ -97,11 +110,7 @@ func growExt4(root, device *os.File, size int64) error {
 	if blocks <= current {
 		return nil
 	}
-	err := ioctl(root, ioctlResize, &blocks, "growing")
-	if errors.Is(err, unix.EPERM) {
-		return fmt.Errorf("%w; ext4 needs CAP_SYS_RESOURCE, which XFS does not (fsType xfs)", err)
-	}
-	return err
+	return ioctl(root, ioctlResize, &blocks, "growing")
 }
 
 func growXFS(root, _ *os.File, size int64) error {
