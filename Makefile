@@ -49,8 +49,9 @@ $(ENGINE):
 	@go build -o $@ ./sdk/cmd/homeostat-engine
 
 # CONTEXT has to be on the command line: a variable in the environment is no consent to use a cluster.
-up: $(TESTKIT) ## Run a cluster with every operator and its sample until Ctrl-C (DETACH=1: until make down; BARE=1: without operators; CONTEXT=NAME: use your cluster)
-	@$(TESTKIT) up $(if $(DETACH),--detach) $(if $(BARE),--bare) $(if $(filter command,$(origin CONTEXT)),--context '$(CONTEXT)') $(OPERATORS)
+up: $(TESTKIT) ## Run a cluster with every operator and its sample until Ctrl-C (DETACH=1: until make down; BARE=1: without operators; REAL=1: on real nodes; CONTEXT=NAME: use your cluster)
+	@$(if $(REAL),$(MAKE) --no-print-directory images-base >&2)
+	@$(TESTKIT) up $(if $(REAL),--real --images build/images-base) $(if $(NODES),--nodes $(NODES)) $(if $(DETACH),--detach) $(if $(BARE),--bare) $(if $(filter command,$(origin CONTEXT)),--context '$(CONTEXT)') $(OPERATORS)
 
 down: $(TESTKIT) ## Stop the cluster of `make up DETACH=1`
 	@$(TESTKIT) down

@@ -93,12 +93,12 @@ func FindNodes(ctx context.Context, o Options) (Set, error) { return nodes.find(
 func (p *product) find(ctx context.Context, o Options) (Set, error) {
 	f, err := newFinder(p, o)
 	if err != nil {
-		return Set{}, fmt.Errorf("finding %s: %w", p.title, err)
+		return Set{}, fmt.Errorf("finding %s %s: %w", p.article, p.title, err)
 	}
 	set, err := f.find(ctx)
-	f.report.end(set, err)
+	f.report.end(p, set, err)
 	if err != nil {
-		return Set{}, fmt.Errorf("finding %s: %w", p.title, err)
+		return Set{}, fmt.Errorf("finding %s %s: %w", p.article, p.title, err)
 	}
 	return set, nil
 }
@@ -249,9 +249,6 @@ func (f *finder) fromEnvironment(context.Context) (Set, error) {
 
 // platform returns operating system and architecture of the programs.
 func platform() string { return runtime.GOOS + "-" + runtime.GOARCH }
-
-// supported reports whether the control plane exists for this operating system.
-func supported(goos string) bool { return goos == "linux" || goos == "darwin" }
 
 // missingPrograms returns the needed programs that are missing.
 func missingPrograms(required, available []string) []string {

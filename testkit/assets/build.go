@@ -28,8 +28,9 @@ const lockInterval = 200 * time.Millisecond
 type product struct {
 	// binary is the name of the executable that contains most programs: see controlplane/main.go.txt.
 	binary string
-	// title names the product in messages.
-	title string
+	// title names the product in messages, and article is what comes before it at its first mention.
+	article, title string
+	verb           string // "is" or "are"
 	// programs are the names that the executable runs by.
 	programs []string
 	// alone are the programs with an executable of their own.
@@ -40,6 +41,8 @@ type product struct {
 	prefix string
 	// duration says how long the first build takes.
 	duration string
+	// systems are the operating systems that the programs run on.
+	systems []string
 	// downloads reports whether the programs can be downloaded.
 	downloads bool
 	// sources has the folders of the modules. Their file names keep them from being modules in this repository, because
@@ -49,9 +52,12 @@ type product struct {
 
 // A module is a folder of sources, with the packages of its executables.
 type module struct {
-	dir      string
-	packages []string
+	dir         string
+	executables []executable
 }
+
+// An executable is a package of a module, such as ".", and the name of what is built of it.
+type executable struct{ name, pkg string }
 
 var (
 	//go:embed controlplane/*.txt
@@ -60,15 +66,18 @@ var (
 	nodeSources embed.FS
 
 	controlPlane = &product{
-		binary: "controlplane", title: "the control plane", prefix: "", duration: "8 to 10 minutes", downloads: true,
-		programs: programs, modules: []module{{dir: "controlplane", packages: []string{"."}}}, sources: controlPlaneSources,
+		binary: "controlplane", article: "a", title: "control plane", verb: "is", duration: "8 to 10 minutes",
+		downloads: true, systems: []string{"linux", "darwin"},
+		programs: programs, sources: controlPlaneSources,
+		modules: []module{{dir: "controlplane", executables: []executable{{"controlplane", "."}}}},
 	}
 	nodes = &product{
-		binary: spec.Program, title: "the programs of nodes", prefix: "nodes-", duration: "about 8 minutes",
+		binary: spec.Program, article: "the", title: "programs of nodes", verb: "are", prefix: "nodes-",
+		duration: "about 8 minutes", systems: []string{"linux"},
 		programs: nodePrograms, alone: []string{spec.Pause, spec.Sidecars}, sources: nodeSources,
 		modules: []module{
-			{dir: "nodes", packages: []string{".", "./" + spec.Pause}},
-			{dir: "nodes/volume/" + spec.Sidecars, packages: []string{"."}},
+			{dir: "nodes", executables: []executable{{spec.Program, "."}, {spec.Pause, "./pause"}}},
+			{dir: "nodes/volume/sidecars", executables: []executable{{spec.Sidecars, "."}}},
 		},
 	}
 )
@@ -163,8 +172,8 @@ func (p *product) write(m module, dir string) error {
 
 // fromBuild builds the programs with the Go toolchain of the user.
 func (f *finder) fromBuild(ctx context.Context) (Set, error) {
-	if !supported(runtime.GOOS) {
-		return Set{}, skip("%s of Kubernetes does not run on %s; use linux or darwin", f.product.title, runtime.GOOS)
+	if !slices.Contains(f.product.systems, runtime.GOOS) {
+		return Set{}, skip("the %s of Kubernetes cannot run on %s; use %s", f.product.title, runtime.GOOS, strings.Join(f.product.systems, " or "))
 	}
 	goTool, err := exec.LookPath("go")
 	if err != nil {
@@ -173,7 +182,7 @@ func (f *finder) fromBuild(ctx context.Context) (Set, error) {
 	}
 	dir := f.buildDir()
 	return f.exclusively(ctx, dir, func(temp string) error {
-		f.report.notice("building %s of Kubernetes %s from source; the first time this takes %s on 2 cores, and can be "+
+		f.report.notice("building the %s of Kubernetes %s from source; the first time this takes %s on 2 cores, and can be "+
 			"interrupted; the result is kept in %s", f.product.title, KubernetesVersion, f.product.duration, dir)
 		b := builder{product: f.product, goTool: goTool, temp: temp, report: f.report}
 		if err := b.run(ctx); err != nil {
@@ -213,8 +222,10 @@ func (b *builder) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := b.compile(ctx, m, source, packages, mainPackage); err != nil {
-			return err
+		for _, e := range m.executables {
+			if err := b.compile(ctx, e, source, packages, mainPackage); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -245,12 +256,11 @@ func (b *builder) list(
 	return packages, mainPackage, nil
 }
 
-func (b *builder) compile(ctx context.Context, m module, source string, packages int, mainPackage string) error {
+func (b *builder) compile(ctx context.Context, e executable, source string, packages int, mainPackage string) error {
 	stop := b.report.startPhase("compiling packages, then linking", packages)
 	defer stop()
 	args := append([]string{"build", "-v"}, buildFlags()...)
-	args = append(args, "-o", filepath.Join(b.temp, "out")+string(filepath.Separator)) // they are named after their packages
-	c := b.command(append(args, m.packages...)...)
+	c := b.command(append(args, "-o", filepath.Join(b.temp, "out", e.name), e.pkg)...)
 	c.dir = source
 	compiled := 0
 	c.stderr = func(line string) {

@@ -116,18 +116,18 @@ func (r *reporter) renamePhase(name string, total int) {
 }
 
 // end sends the final report, unless nothing was reported before.
-func (r *reporter) end(set Set, err error) {
+func (r *reporter) end(p *product, set Set, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.reported {
 		return
 	}
-	result := "the control plane is in " + set.Dir
+	result := "the " + p.title + " " + p.verb + " in " + set.Dir
 	switch {
 	case errors.Is(err, context.Canceled):
 		result = "interrupted; run it again to go on where it stopped"
 	case err != nil:
-		result = "there is no control plane"
+		result = "there " + p.verb + " no " + p.title
 	}
 	r.send(Progress{Notice: result, Final: true})
 }

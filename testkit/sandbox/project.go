@@ -50,10 +50,14 @@ type Project struct {
 	Samples []*unstructured.Unstructured
 	// RealNodeSamples are the samples that config/simulated-nodes leaves out, because their containers have to run.
 	RealNodeSamples []*unstructured.Unstructured
+	// SimulatedNodeSamples are the samples that config/real-nodes leaves out, because they need what nodes of one machine
+	// lack, such as an image or a kind of volume.
+	SimulatedNodeSamples []*unstructured.Unstructured
 }
 
 // Load reads the operator in a folder: config/default, or else config/crd, config/rbac and config/manager, with
-// kustomize, and config/samples. If config/simulated-nodes exists, samples that it lacks need real nodes.
+// kustomize, and config/samples. Samples that config/simulated-nodes or config/real-nodes lacks, if
+// it exists, are not for nodes of that kind.
 // Errors are of type *ProjectError.
 func Load(ctx context.Context, dir string) (*Project, error) {
 	p, err := load(ctx, dir)
@@ -86,22 +90,33 @@ func load(ctx context.Context, dir string) (*Project, error) {
 	return p, err
 }
 
-// loadSamples reads config/samples, and compares it with config/simulated-nodes if that exists.
+// loadSamples reads config/samples, and compares it with config/simulated-nodes and config/real-nodes if these exist.
 func (p *Project) loadSamples() (err error) {
-	all, simulated := filepath.Join(p.Dir, "config", "samples"), filepath.Join(p.Dir, "config", "simulated-nodes")
-	if exists(all) {
-		p.Samples, err = render(all)
-	}
-	if err != nil || !exists(simulated) {
-		return err
-	}
-	kept, err := render(simulated)
-	for _, sample := range p.Samples {
-		if !slices.ContainsFunc(kept, func(u *unstructured.Unstructured) bool { return idOf(u) == idOf(sample) }) {
-			p.RealNodeSamples = append(p.RealNodeSamples, sample)
+	if all := filepath.Join(p.Dir, "config", "samples"); exists(all) {
+		if p.Samples, err = render(all); err != nil {
+			return err
 		}
 	}
+	if p.RealNodeSamples, err = p.leftOutBy("simulated-nodes"); err != nil {
+		return err
+	}
+	p.SimulatedNodeSamples, err = p.leftOutBy("real-nodes")
 	return err
+}
+
+// leftOutBy returns the samples that a folder of config lacks, or none if there is no such folder.
+func (p *Project) leftOutBy(folder string) ([]*unstructured.Unstructured, error) {
+	dir := filepath.Join(p.Dir, "config", folder)
+	if !exists(dir) {
+		return nil, nil
+	}
+	kept, err := render(dir)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(slices.Clone(p.Samples), func(sample *unstructured.Unstructured) bool {
+		return slices.ContainsFunc(kept, func(u *unstructured.Unstructured) bool { return idOf(u) == idOf(sample) })
+	}), nil
 }
 
 // idOf identifies an object within the manifests of a project.

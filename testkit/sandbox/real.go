@@ -3,12 +3,8 @@ package sandbox
 import (
 	"context"
 	"fmt"
-	"net"
-	"net/http"
 	"path/filepath"
 
-	"github.com/google/go-containerregistry/pkg/name"
-	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -32,7 +28,7 @@ func (s *Sandbox) startInPods(ctx context.Context, programs []string) error {
 	for i, p := range s.opts.Projects {
 		s.report("making the image of operator %s", p.Name)
 		if err := s.pushImage(ctx, p, programs[i]); err != nil {
-			return fmt.Errorf("making the image of operator %s: %w", p.Name, err)
+			return fmt.Errorf("installing operator %s: %w", p.Name, err)
 		}
 	}
 	if s.opts.WithoutOperators {
@@ -55,27 +51,13 @@ func (s *Sandbox) startInPods(ctx context.Context, programs []string) error {
 	return nil
 }
 
-// pushImage makes an image with the program of an operator, and gives it to the nodes' registry under the name in the
-// operator's Deployment.
+// pushImage makes an image with the program of an operator, and gives it to the nodes under the name in the operator's
+// Deployment.
 func (s *Sandbox) pushImage(ctx context.Context, p *Project, program string) error {
 	built, err := image.FromProgram(program)
 	if err != nil {
 		return err
 	}
-	reference, err := name.ParseReference(p.Deployment.Spec.Template.Spec.Containers[0].Image)
-	if err != nil {
-		return fmt.Errorf("reading the name of the image: %w", err)
-	}
-	// The registry of the nodes has the images of all registries. Its clients reach it by its socket, at any address.
-	local, err := name.ParseReference("nodes.invalid/"+reference.Context().RepositoryStr()+":"+reference.Identifier(),
-		name.Insecure)
-	if err != nil {
-		return fmt.Errorf("reading the name of the image: %w", err)
-	}
 	socket := filepath.Join(s.lease.Dir, spec.ControlSocket)
-	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", socket)
-	}}
-	defer transport.CloseIdleConnections()
-	return remote.Write(local, built, remote.WithContext(ctx), remote.WithTransport(transport))
+	return image.Push(ctx, socket, p.Deployment.Spec.Template.Spec.Containers[0].Image, built)
 }

@@ -232,10 +232,11 @@ func (s *Sandbox) refuseDeployed(ctx context.Context, p *Project) error {
 }
 
 // ApplySamples applies the samples of all operators. Samples without a namespace are created in the namespace default.
-// On simulated nodes, samples that need real nodes are left out.
+// Samples that the nodes cannot serve are left out: see Project.
 func (s *Sandbox) ApplySamples(ctx context.Context) error {
-	for _, u := range s.leftOut() {
-		s.report("leaving out sample %s %s, which config/simulated-nodes does not have", u.GetKind(), u.GetName())
+	leftOut, folder := s.leftOut()
+	for _, u := range leftOut {
+		s.report("leaving out sample %s %s, which config/%s does not have", u.GetKind(), u.GetName(), folder)
 	}
 	for _, u := range s.Samples() {
 		namespaced, err := s.client.IsObjectNamespaced(u)
@@ -316,20 +317,27 @@ func (s *Sandbox) Samples() []*unstructured.Unstructured {
 	for _, p := range s.opts.Projects {
 		samples = append(samples, p.Samples...)
 	}
-	leftOut := s.leftOut()
+	leftOut, _ := s.leftOut()
 	return slices.DeleteFunc(samples, func(u *unstructured.Unstructured) bool { return slices.Contains(leftOut, u) })
 }
 
-// leftOut returns the samples that the nodes of this cluster cannot serve.
-func (s *Sandbox) leftOut() []*unstructured.Unstructured {
-	if s.opts.WithoutOperators || s.opts.Existing != nil || s.opts.Real != nil {
-		return nil
+// leftOut returns the samples that the nodes of this cluster cannot serve, and the folder of config that leaves them out.
+func (s *Sandbox) leftOut() (samples []*unstructured.Unstructured, folder string) {
+	if s.opts.WithoutOperators || s.opts.Existing != nil {
+		return nil, ""
 	}
-	var samples []*unstructured.Unstructured
+	folder = "simulated-nodes"
+	if s.opts.Real != nil {
+		folder = "real-nodes"
+	}
 	for _, p := range s.opts.Projects {
-		samples = append(samples, p.RealNodeSamples...)
+		if s.opts.Real != nil {
+			samples = append(samples, p.SimulatedNodeSamples...)
+		} else {
+			samples = append(samples, p.RealNodeSamples...)
+		}
 	}
-	return samples
+	return samples, folder
 }
 
 // Config returns a client configuration for the user of the kubeconfig. Copy it before changing it.
