@@ -78,15 +78,20 @@ func build(ctx context.Context, p project, name, dir, version string) (v1.ImageI
 
 // compile returns the program of the operator.
 func compile(ctx context.Context, dir, arch, version string) ([]byte, error) {
+	return compilePackage(ctx, dir, arch, workspace(dir), append(flags(version), "./cmd")...)
+}
+
+// compilePackage returns the program of the last argument of go build, which runs in a folder.
+func compilePackage(ctx context.Context, dir, arch, workspace string, args ...string) ([]byte, error) {
 	tmp, err := os.MkdirTemp("", "images")
 	if err != nil {
 		return nil, fmt.Errorf("making a folder for the program: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(tmp) }()
 	file := filepath.Join(tmp, "operator")
-	cmd := exec.CommandContext(ctx, "go", append(append([]string{"build"}, flags(version)...), "-o", file, "./cmd")...)
+	cmd := exec.CommandContext(ctx, "go", append([]string{"build", "-o", file}, args...)...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK="+workspace(dir), "GOOS=linux", "GOARCH="+arch,
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK="+workspace, "GOOS=linux", "GOARCH="+arch,
 		// The user's own settings would change the image. These are the defaults:
 		"GOFLAGS=", "GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=", "GOFIPS140=off")
 	if out, err := cmd.CombinedOutput(); err != nil {

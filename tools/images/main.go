@@ -15,7 +15,8 @@ import (
 	"github.com/homeostat-dev/homeostat/tools/images/oci"
 )
 
-const usage = `usage: images build -o FOLDER [-version V] [PROJECT] OPERATOR...
+const usage = `usage: images base -o FOLDER
+       images build -o FOLDER [-version V] [PROJECT] OPERATOR...
        images push -to REGISTRY/PREFIX/ -o FOLDER [-version V] [PROJECT] OPERATOR...
 where OPERATOR is a folder that has a folder cmd, and PROJECT describes one operator of another repository:
        -name NAME -prefix PREFIX/ [-source URL] [-licenses SPDX]
@@ -31,8 +32,12 @@ func main() {
 	}
 }
 
-// run prints a line for each operator: the image's name and digest, separated by an at sign.
+// run prints a line for each operator: the image's name and digest, separated by an at sign. For the base images it prints a
+// table.
 func run(ctx context.Context, args []string, out io.Writer) error {
+	if len(args) == 3 && args[0] == "base" && args[1] == "-o" && args[2] != "" {
+		return buildBase(ctx, args[2], out)
+	}
 	if len(args) == 0 || args[0] != "build" && args[0] != "push" {
 		return errors.New(usage)
 	}

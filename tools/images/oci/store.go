@@ -22,25 +22,9 @@ import (
 // it with the suffix .tar. Old content is replaced when everything is written.
 func Write(image partial.WithRawManifest, ref, into string) error {
 	unfinished := into + ".partial"
-	if err := os.RemoveAll(unfinished); err != nil {
-		return fmt.Errorf("making room: %w", err)
-	}
 	defer func() { _ = os.RemoveAll(unfinished) }()
-	folder, err := layout.Write(unfinished, empty.Index)
-	if err != nil {
-		return fmt.Errorf("writing the layout: %w", err)
-	}
-	name := layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": ref})
-	switch image := image.(type) {
-	case v1.ImageIndex:
-		err = folder.AppendIndex(image, name)
-	case v1.Image:
-		err = folder.AppendImage(image, name)
-	default:
-		err = fmt.Errorf("%T is no image", image)
-	}
-	if err != nil {
-		return fmt.Errorf("writing the image: %w", err)
+	if err := writeLayout(image, unfinished, map[string]string{refName: ref}); err != nil {
+		return err
 	}
 	if err := Archive(unfinished, into+".tar"); err != nil {
 		return err
@@ -50,6 +34,45 @@ func Write(image partial.WithRawManifest, ref, into string) error {
 	}
 	if err := os.Rename(unfinished, into); err != nil {
 		return fmt.Errorf("putting the image in place: %w", err)
+	}
+	return nil
+}
+
+// WriteArchive writes an image into an archive alone. It has a name for each set of annotations.
+func WriteArchive(image v1.Image, file string, names ...map[string]string) error {
+	unfinished := file + ".layout"
+	defer func() { _ = os.RemoveAll(unfinished) }()
+	if err := writeLayout(image, unfinished, names...); err != nil {
+		return err
+	}
+	return Archive(unfinished, file)
+}
+
+// refName is the annotation with the name of an image.
+const refName = "org.opencontainers.image.ref.name"
+
+// writeLayout writes an image, or an index, into a folder, once for each set of annotations.
+func writeLayout(image partial.WithRawManifest, dir string, names ...map[string]string) error {
+	if err := os.RemoveAll(dir); err != nil {
+		return fmt.Errorf("making room: %w", err)
+	}
+	folder, err := layout.Write(dir, empty.Index)
+	if err != nil {
+		return fmt.Errorf("writing the layout: %w", err)
+	}
+	for _, annotations := range names {
+		name := layout.WithAnnotations(annotations)
+		switch image := image.(type) {
+		case v1.ImageIndex:
+			err = folder.AppendIndex(image, name)
+		case v1.Image:
+			err = folder.AppendImage(image, name)
+		default:
+			err = fmt.Errorf("%T is no image", image)
+		}
+		if err != nil {
+			return fmt.Errorf("writing the image: %w", err)
+		}
 	}
 	return nil
 }
