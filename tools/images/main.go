@@ -15,12 +15,13 @@ import (
 	"github.com/homeostat-dev/homeostat/tools/images/oci"
 )
 
-const usage = `usage: images base -o FOLDER
-       images build -o FOLDER [-version V] [PROJECT] OPERATOR...
+const usage = `usage: images build -o FOLDER [-version V] [PROJECT] OPERATOR...
        images push -to REGISTRY/PREFIX/ -o FOLDER [-version V] [PROJECT] OPERATOR...
 where OPERATOR is a folder that has a folder cmd, and PROJECT describes one operator of another repository:
        -name NAME -prefix PREFIX/ [-source URL] [-licenses SPDX]
-NAME is of its image (default: the name of the folder), and PREFIX is before the printed name unless the image is pushed`
+NAME is of its image (default: the name of the folder), and PREFIX is before the printed name unless the image is pushed
+       images base -o FOLDER
+builds the images of Debian packages`
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

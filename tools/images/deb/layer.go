@@ -60,12 +60,12 @@ func canonical(name string) string {
 // AddAliases adds the symbolic links of an installed system, and the folders that they point to.
 func (l *Layer) AddAliases() error {
 	for _, alias := range aliases {
-		err := l.Add(Entry{Path: alias.to})
-		if err == nil && l.entries[alias.from] == 0 {
-			up := strings.Repeat("../", strings.Count(alias.from, "/"))
-			err = l.write(&tar.Header{Typeflag: tar.TypeSymlink, Name: alias.from, Linkname: up + alias.to, Mode: 0o777}, nil, link)
+		if err := errors.Join(l.Add(Entry{Path: alias.to}), l.Add(Entry{Path: path.Dir(alias.from)})); err != nil {
+			return err
 		}
-		if err != nil {
+		target := strings.Repeat("../", strings.Count(alias.from, "/")) + alias.to
+		header := &tar.Header{Typeflag: tar.TypeSymlink, Name: alias.from, Linkname: target, Mode: 0o777}
+		if err := l.write(header, nil, link); err != nil {
 			return err
 		}
 	}
@@ -84,6 +84,9 @@ type Entry struct {
 // Add adds an entry. The same path of a lower layer is replaced, and that of a package is left out if it is added later.
 func (l *Layer) Add(e Entry) error {
 	name := canonical(e.Path)
+	if name == "" {
+		return nil
+	}
 	if above := path.Dir(name); above != "." && l.kind(above) == 0 {
 		if err := l.Add(Entry{Path: above}); err != nil {
 			return err
