@@ -78,7 +78,7 @@ DEMOS = $(if $(filter file,$(origin OPERATOR)),$(WITH_DEMO),$(or $(filter $(OPER
 
 ##@ Build and test
 
-.PHONY: build check test test-all test-rest test-long test-times test-times-check $(MODULES:%=test/%) test/python wheel test/tools test/tools/charts test/tools/images test/tools/release test/bundle test/olm olm-test mutants mutants-guard bench cross control-plane
+.PHONY: build check test test-all test-rest test-long test-times test-times-check $(MODULES:%=test/%) test/python wheel test/tools test/tools/charts test/tools/images test/images-base test/tools/release test/bundle test/olm olm-test mutants mutants-guard bench cross control-plane
 build: ## Compile every package
 	go build work
 
@@ -135,7 +135,7 @@ RACED = sdk sdk/e2e testkit
 test-long: ## make test-all with every fault, fuzzing, and the mutants with 3 seeds: hours
 	@$(MAKE) --no-print-directory $(MODULES:%=test/%) LONG=1
 	@$(call packaging)
-	@$(MAKE) --no-print-directory fuzz mutants SEEDS=3
+	@$(MAKE) --no-print-directory test/images-base fuzz mutants SEEDS=3
 
 .PHONY: fuzz
 fuzz: $(TESTKIT) # each fuzz target for FUZZTIME, 1 minute by default
@@ -197,7 +197,10 @@ test/tools:
 	@GOWORK=off go -C tools test ./...
 
 test/tools/images test/tools/release test/bundle: test/%: # -count 1 as below
-	@GOWORK=off go -C $* test -count 1 $(ARGS) ./...
+	@GOWORK=off go -C $* test -count 1 -short $(ARGS) ./...
+
+test/images-base: ## Build the base images twice and run what is in them; needs root, Debian 12 and its network (ARGS='-run MariaDB')
+	@GOWORK=off go -C tools/images test -count 1 -timeout 30m $(or $(ARGS),-run '^TestReal') .
 
 # -count 1: they read the operators' folders, which the go command's test cache does not track. No -race: they start no goroutine of ours.
 test/tools/charts: $(TESTKIT) # each chart, installed with Helm
@@ -346,11 +349,14 @@ verify-gowork-off: ## Compile each module alone, as its importers do
 
 ##@ Ship it (OPERATOR=immortalcontainer, CONFIG=default, IMAGE=registry.invalid/homeostat/immortalcontainer:dev)
 
-.PHONY: images docker-build deploy undeploy undeploy-all helm-package release-dry-run release release-page
+.PHONY: images images-base docker-build deploy undeploy undeploy-all helm-package release-dry-run release release-page
 images: ## Build the image of each operator, for amd64 and arm64, without Docker (VERSION=1.2.3; PUSH=registry/team/: push it)
 	@$(if $(filter command,$(origin OPERATOR)),$(known))
 	@$(IMAGES) $(if $(PUSH),push -to '$(PUSH)',build) -o $(CURDIR)/build/images $(if $(VERSION),-version '$(VERSION)') \
 		$(if $(filter command,$(origin OPERATOR)),$(CURDIR)/operators/$(OPERATOR),$(OPERATORS:%=$(CURDIR)/%))
+
+images-base: ## Build images of database servers, nginx, Python and busybox from Debian packages, without Docker, in build/images-base
+	@$(IMAGES) base -o $(CURDIR)/build/images-base
 
 docker-build: ## Build the operator's image with Docker
 	@$(known)

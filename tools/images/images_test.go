@@ -320,6 +320,7 @@ func TestErrors(t *testing.T) {
 	for want, args := range map[string][]string{
 		"usage: images build": {},
 		"images push -to":     {"push", "-o", "x", operator},
+		"images base -o":      {"base", "OUT"},
 		"no such file":        {"build", "-o", "OUT", filepath.Join(empty, "nothing")},
 		"compiling for amd64": {"build", "-o", "OUT", empty},
 		"cannot be the name":  {"push", "-o", "OUT", "-to", "Not A Name/", operator},

@@ -282,3 +282,21 @@ func (c *container) run(script, volumes string, env ...string) string {
 	}
 	return string(out)
 }
+
+// Without lists of packages, the error says what to do, and nothing is left.
+func TestRealErrors(t *testing.T) {
+	requireDebian(t)
+	config := filepath.Join(t.TempDir(), "apt.conf")
+	if err := os.WriteFile(config, []byte("Dir::State::lists \""+t.TempDir()+"\";\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("APT_CONFIG", config)
+	folder := t.TempDir()
+	err := run(t.Context(), []string{"base", "-o", folder}, io.Discard)
+	if err == nil || !strings.Contains(err.Error(), "apt-get update") || !strings.Contains(err.Error(), "package base-files") {
+		t.Errorf("%v without lists", err)
+	}
+	if left, _ := os.ReadDir(folder); len(left) > 0 {
+		t.Errorf("%v is left", left)
+	}
+}
