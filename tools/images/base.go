@@ -25,8 +25,8 @@ import (
 //go:embed pause/main.go
 var pauseSource string
 
-// buildBase writes the base images into a folder, unless they are there, and prints a list of them. Concurrent calls, of other
-// processes as well, build one after the other.
+// buildBase writes the base images into a folder, unless they are there, and prints a list of them. Concurrent calls, of
+// other processes as well, build one after the other.
 func buildBase(ctx context.Context, folder string, out io.Writer) error {
 	began := time.Now()
 	if runtime.GOOS != "linux" {
@@ -121,7 +121,7 @@ func lock(ctx context.Context, file string) (unlock func(), err error) {
 		return nil, fmt.Errorf("locking the packages: %w", err)
 	}
 	locked := make(chan error, 1)
-	go func() { locked <- syscall.Flock(int(f.Fd()), syscall.LOCK_EX) }() //nolint:gosec // a file descriptor is an int
+	go func() { locked <- syscall.Flock(int(f.Fd()), syscall.LOCK_EX) }()
 	select {
 	case err = <-locked:
 	case <-ctx.Done():

@@ -20,13 +20,14 @@
 //
 // builds images of PostgreSQL, MariaDB, nginx, Python, busybox and pause for the architecture of this machine, from packages
 // of Debian 12, for nodes without a registry. It needs apt-get with current lists and dpkg-deb, and neither root permissions
-// nor Docker. apt-get resolves and verifies the packages, whose scripts are not run. The folder gets an archive of each image
-// and a list of them, images.json. The table is in table.go; docs/adr/0131 has the differences from the official images:
+// nor Docker. apt-get resolves and verifies the packages, whose scripts are not run. The folder gets an archive of each
+// image and a list of them, images.json. The table is in table.go; docs/adr/0131 has the differences from the official
+// images:
 //
-//   - There is no entry point that initializes data: a container of a database needs a command, as those of operators/database
-//     have, and runs as user 999 unless the pod says otherwise.
-//   - Tags that are not the beginning of Debian's version, such as postgres:16, are stand-ins because samples of the operators
-//     name them. The output and the field standsFor of the list say so.
+//   - There is no entry point that initializes data: a container of a database needs a command, as those of
+//     operators/database have, and runs as user 999 unless the pod says otherwise.
+//   - Tags that are not the beginning of Debian's version, such as postgres:16, are stand-ins because samples of the
+//     operators name them. The output and the field standsFor of the list say so.
 //
 // The first build downloads 80 MB into the user's cache folder. An image is built again if its packages or this program have
 // changed, or its archive. Builds may run concurrently.

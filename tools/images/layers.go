@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -96,12 +97,13 @@ func (b *baseBuild) fill(ctx context.Context, l *deb.Layer, entries []deb.Entry,
 
 // accounts returns the files with the users and groups of a Debian system, and more.
 func accounts(more []account) []deb.Entry {
-	users, groups := passwd, group
-	for _, u := range more {
-		users += fmt.Sprintf("%s:x:%d:%d::%s:/bin/sh\n", u.name, u.id, u.id, u.home)
-		groups += fmt.Sprintf("%s:x:%d:\n", u.name, u.id)
+	users := bytes.NewBufferString(passwd)
+	own := bytes.NewBufferString(groups)
+	for _, a := range more {
+		fmt.Fprintf(users, "%s:x:%d:%d::%s:/bin/sh\n", a.name, a.id, a.id, a.home)
+		fmt.Fprintf(own, "%s:x:%d:\n", a.name, a.id)
 	}
-	return []deb.Entry{{Path: "etc/passwd", Data: users}, {Path: "etc/group", Data: groups}}
+	return []deb.Entry{{Path: "etc/passwd", Data: users.String()}, {Path: "etc/group", Data: own.String()}}
 }
 
 // addBusybox adds the programs that busybox replaces, as links to it.

@@ -42,6 +42,11 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) == 0 || args[0] != "build" && args[0] != "push" {
 		return errors.New(usage)
 	}
+	return runOperators(ctx, args, out)
+}
+
+// runOperators builds the images of operators, and pushes them on request.
+func runOperators(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("images "+args[0], flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	folder := flags.String("o", "", "where the images are")

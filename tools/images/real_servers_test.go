@@ -82,25 +82,28 @@ func TestRealMariaDB(t *testing.T) {
 // The default commands run servers with the default folders and sockets, until the stop signal of the image.
 func TestRealDefaultCommands(t *testing.T) {
 	t.Parallel()
-	for name, script := range map[string]string{
-		"postgres": `
-inside initdb -A trust >/dev/null
-serve "$@" & server=$!
-until inside psql -U postgres -tAc 'SHOW server_version' 2>/dev/null; do kill -0 "$server"; sleep 0.2; done
-kill -INT "$server"; wait "$server"; echo ended`,
-		"mariadb": `
-inside mariadb-install-db --auth-root-authentication-method=normal >/dev/null
-serve "$@" & server=$!
-until inside mariadb -u root -Ne 'SELECT VERSION()' 2>/dev/null; do kill -0 "$server"; sleep 0.2; done
-kill -TERM "$server"; wait "$server"; echo ended`,
+	for name, c := range map[string]struct{ volumes, install, query, signal, version string }{
+		"postgres": {
+			"/var/lib/postgresql/data /run/postgresql", "initdb -A trust",
+			"psql -U postgres -tAc 'SHOW server_version'", "INT", "15.",
+		},
+		"mariadb": {
+			"/var/lib/mysql /run/mysqld /tmp", "mariadb-install-db --auth-root-authentication-method=normal",
+			"mariadb -u root -Ne 'SELECT VERSION()'", "TERM", "10.11.",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := newContainer(t, name)
-			volumes := map[string]string{"postgres": "/var/lib/postgresql/data /run/postgresql", "mariadb": "/var/lib/mysql /run/mysqld /tmp"}
-			out := c.run(script, volumes[name])
-			version := map[string]string{"postgres": "15.", "mariadb": "10.11."}
-			if !strings.Contains(out, "\n"+version[name]) && !strings.HasPrefix(out, version[name]) || !strings.HasSuffix(out, "ended\n") {
+			out := newContainer(t, name).run("inside "+c.install+` >/dev/null
+serve "$@" & server=$!
+until version=$(inside `+c.query+` 2>/dev/null); do
+  kill -0 "$server"
+  sleep 0.2
+done
+kill -`+c.signal+` "$server"
+wait "$server"
+echo "version $version has ended"`, c.volumes)
+			if !strings.Contains(out, "version "+c.version) {
 				t.Errorf("the output is\n%s", out)
 			}
 		})
@@ -108,21 +111,24 @@ kill -TERM "$server"; wait "$server"; echo ended`,
 }
 
 // The web server answers on port 80 with the default page, logs to standard output, and with the configuration of the sample
-// of configrollout it answers as that says. It ends when it is asked to.
+// of configrollout it answers as that says. It ends on the stop signal of the image.
 func TestRealNginx(t *testing.T) {
 	t.Parallel()
 	const script = `
 serve "$@" & server=$!
 curl -sS --retry 100 --retry-connrefused --retry-delay 1 --max-time 10 http://127.0.0.1/
 kill -QUIT "$server"; wait "$server"; echo ended`
-	for name, want := range map[string]string{"": "Welcome to nginx", "events {}\nhttp { server { listen 80; return 200 \"one\"; } }\n": "one"} {
+	sample := readFile(t, filepath.Join(root, "operators/configrollout/config/samples/example.yaml"))
+	_, sample, _ = strings.Cut(sample, "nginx.conf: |\n")
+	sample, _, _ = strings.Cut(sample, "---")
+	for config, want := range map[string]string{"": "Welcome to nginx", sample: "one"} {
 		c := newContainer(t, "nginx")
-		if name != "" {
-			c.write("etc/nginx/nginx.conf", name)
+		if config != "" {
+			c.write("etc/nginx/nginx.conf", config)
 		}
 		out := c.run(script, "")
 		if !strings.Contains(out, want) || !strings.Contains(out, `"GET / HTTP/1.1" 200`) || !strings.HasSuffix(out, "ended\n") {
-			t.Errorf("with %q the output is\n%s", name, out)
+			t.Errorf("with %q the output is\n%s", config, out)
 		}
 	}
 }
@@ -130,9 +136,16 @@ kill -QUIT "$server"; wait "$server"; echo ended`
 func TestRealShells(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ script, want string }{
-		"busybox": {`inside "$@" -c 'id -un; wget --help 2>&1 | grep -c Usage; awk "BEGIN { print 6 * 7 }"; ls -d /tmp /bin/sh'`, "root\n1\n42\n/bin/sh\n/tmp\n"},
-		"python": {`OWNER=65532; inside "$@" -c 'import http.server, json, os, sqlite3, ssl, sys; print(sys.version[:4], os.getuid())'
-inside python -c 'import zoneinfo; print(zoneinfo.ZoneInfo("Europe/Madrid"))'`, "3.11 65532\nEurope/Madrid\n"},
+		"busybox": {
+			`inside "$@" -c 'id -un; wget --help 2>&1 | grep -c Usage; awk "BEGIN { print 6 * 7 }"; ls -d /tmp /bin/sh'`,
+			"root\n1\n42\n/bin/sh\n/tmp\n",
+		},
+		"python": {
+			`OWNER=65532
+inside "$@" -c 'import http.server, json, os, sqlite3, ssl, sys; print(sys.version[:4], os.getuid())'
+inside python -c 'import zoneinfo; print(zoneinfo.ZoneInfo("Europe/Madrid"))'`,
+			"3.11 65532\nEurope/Madrid\n",
+		},
 	} {
 		if out := newContainer(t, name).run(c.script, ""); out != c.want {
 			t.Errorf("%s: the output is\n%s", name, out)

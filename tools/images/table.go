@@ -1,6 +1,7 @@
 package main
 
 import (
+	_ "embed"
 	"slices"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -30,8 +31,8 @@ type account struct {
 	home string
 }
 
-// common are the packages of the layer that images share: those with the shell and the tools that the operators' scripts use,
-// and libraries that most servers need.
+// common are the packages of the layer that images share: those with the shell and the tools that the operators' scripts
+// use, and libraries that most servers need.
 var common = []string{
 	"base-files", "bash", "coreutils", "dash", "debianutils", "diffutils", "findutils", "grep", "gzip", "hostname", "libc-bin",
 	"libssl3", "mawk", "ncurses-base", "sed", "tar", "tzdata", "util-linux",
@@ -129,33 +130,17 @@ var baseImages = []baseImage{
 	}},
 }
 
-// nginxConf has the settings of the official image.
-const nginxConf = `user nginx;
-worker_processes auto;
-error_log /var/log/nginx/error.log notice;
-pid /run/nginx.pid;
-events {
-    worker_connections 1024;
-}
-http {
-    include /etc/nginx/mime.types;
-    default_type application/octet-stream;
-    access_log /var/log/nginx/access.log;
-    sendfile on;
-    keepalive_timeout 65;
-    include /etc/nginx/conf.d/*.conf;
-}
-`
-
-const nginxSite = `server {
-    listen 80;
-    server_name localhost;
-    location / {
-        root /usr/share/nginx/html;
-        index index.html index.htm;
-    }
-}
-`
+// Files of the images: the accounts of Debian's base system, and the settings of the official image of nginx.
+var (
+	//go:embed files/passwd
+	passwd string
+	//go:embed files/group
+	groups string
+	//go:embed files/nginx.conf
+	nginxConf string
+	//go:embed files/default.conf
+	nginxSite string
+)
 
 // skeleton returns what an installed system has and no package contains.
 func skeleton() []deb.Entry {
@@ -164,7 +149,9 @@ func skeleton() []deb.Entry {
 		{Path: "tmp", Mode: 0o1777},
 		{Path: "var/tmp", Mode: 0o1777},
 		{Path: "root", Mode: 0o700},
-		{Path: "dev"}, {Path: "proc"}, {Path: "sys"},
+		{Path: "dev"},
+		{Path: "proc"},
+		{Path: "sys"},
 		{Path: "etc/nsswitch.conf", Data: "passwd: files\ngroup: files\nhosts: files dns\n"},
 		{Path: certificates, Data: string(rootCertificates())},
 	}
@@ -175,30 +162,6 @@ var alternatives = []deb.Entry{
 	{Path: "usr/bin/awk", Target: "mawk"},
 	{Path: "usr/bin/which", Target: "which.debianutils"},
 }
-
-// Accounts of Debian's base system.
-const (
-	passwd = `root:x:0:0:root:/root:/bin/sh
-daemon:x:1:1:daemon:/usr/sbin:/usr/sbin/nologin
-bin:x:2:2:bin:/bin:/usr/sbin/nologin
-sys:x:3:3:sys:/dev:/usr/sbin/nologin
-mail:x:8:8:mail:/var/mail:/usr/sbin/nologin
-www-data:x:33:33:www-data:/var/www:/usr/sbin/nologin
-nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin
-`
-	group = `root:x:0:
-daemon:x:1:
-bin:x:2:
-sys:x:3:
-tty:x:5:
-mail:x:8:
-www-data:x:33:
-shadow:x:42:
-utmp:x:43:
-staff:x:50:
-nogroup:x:65534:
-`
-)
 
 // allPackages returns the packages to resolve for the image.
 func (b baseImage) allPackages() []string {

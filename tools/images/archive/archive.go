@@ -110,8 +110,8 @@ func parse(file string, content io.Reader) (Image, error) {
 	return image, nil
 }
 
-// Annotations returns the annotations of an image with a name. The name may be short: it is completed as Docker and Kubernetes
-// do it.
+// Annotations returns the annotations of an image with a name. The name may be short: it is completed as Docker and
+// Kubernetes do it.
 func Annotations(name string) (map[string]string, error) {
 	named, err := reference.ParseDockerRef(name)
 	if err != nil {
@@ -120,8 +120,8 @@ func Annotations(name string) (map[string]string, error) {
 	return map[string]string{refName: name, fullName: named.String()}, nil
 }
 
-// Copy writes the archive with other names, or with those that it has if there are none, in the form that image stores expect.
-// The digest stays.
+// Copy writes the archive with other names, or with those that it has if there are none, in the form that image stores
+// expect. The digest stays.
 func (i Image) Copy(w io.Writer, names ...string) error {
 	if len(names) == 0 {
 		names = i.Names

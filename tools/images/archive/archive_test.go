@@ -85,27 +85,32 @@ func TestList(t *testing.T) {
 	if left, err := os.ReadDir(base); err != nil || len(left) != 1 {
 		t.Errorf("there are %v, %v", left, err)
 	}
-	for _, c := range []struct{ names, short, full []string }{
-		{nil, []string{"tiny:dev"}, []string{"/library/tiny:dev"}},
-		{
-			[]string{"registry.invalid/team/tiny:1", "other"}, []string{"registry.invalid/team/tiny:1", "other"},
-			[]string{"registry.invalid/team/tiny:1", "/library/other:latest"},
-		},
-	} {
-		into := t.TempDir()
-		var b bytes.Buffer
-		if err := got[0].Copy(&b, c.names...); err != nil {
-			t.Fatal(err)
-		}
-		full := fullNames(t, bytes.NewReader(b.Bytes()))
-		if err := os.WriteFile(filepath.Join(into, "copy.tar"), b.Bytes(), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		copied, err := archive.List(into)
-		if err != nil || len(copied) != 1 || copied[0].Digest != got[0].Digest || !slices.Equal(copied[0].Names, c.short) ||
-			!slices.EqualFunc(full, c.full, strings.HasSuffix) {
-			t.Errorf("the copy is %v with %q, %v", copied, full, err)
-		}
+	checkCopy(t, got[0], nil, []string{"/library/tiny:dev"})
+	names := []string{"registry.invalid/team/tiny:1", "other"}
+	checkCopy(t, got[0], names, []string{"registry.invalid/team/tiny:1", "/library/other:latest"})
+}
+
+// checkCopy copies an image with names, which the image store completes to the names that end with full.
+func checkCopy(t *testing.T, image archive.Image, names, full []string) {
+	t.Helper()
+	var b bytes.Buffer
+	if err := image.Copy(&b, names...); err != nil {
+		t.Fatal(err)
+	}
+	if got := fullNames(t, bytes.NewReader(b.Bytes())); !slices.EqualFunc(got, full, strings.HasSuffix) {
+		t.Errorf("the image store reads %q, want %q", got, full)
+	}
+	into := t.TempDir()
+	if err := os.WriteFile(filepath.Join(into, "copy.tar"), b.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if names == nil {
+		names = image.Names
+	}
+	want := []archive.Image{{File: filepath.Join(into, "copy.tar"), Names: names, Digest: image.Digest}}
+	got, err := archive.List(into)
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("%v, -want +got:\n%s", err, diff)
 	}
 }
 
@@ -142,7 +147,8 @@ func TestErrors(t *testing.T) {
 	if err := oci.WriteArchive(image, good, named(t, "a:1")...); err != nil {
 		t.Fatal(err)
 	}
-	if err := (archive.Image{File: good}).Copy(io.Discard, "Not A Name"); err == nil || !strings.Contains(err.Error(), "cannot be the name") {
+	err := archive.Image{File: good}.Copy(io.Discard, "Not A Name")
+	if err == nil || !strings.Contains(err.Error(), "cannot be the name") {
 		t.Errorf("%v for a wrong name", err)
 	}
 	index := func(text string) []byte {
@@ -170,7 +176,8 @@ func TestErrors(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "x.tar"), data, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := archive.List(dir); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "x.tar") {
+		_, err := archive.List(dir)
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "x.tar") {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}

@@ -1,5 +1,5 @@
-// Package deb makes layers of Debian packages. It resolves them with apt-get, unpacks them with dpkg-deb, and runs none of their
-// scripts. It needs no root permissions.
+// Package deb makes layers of Debian packages. It resolves them with apt-get, unpacks them with dpkg-deb, and runs none of
+// their scripts. It needs no root permissions.
 package deb
 
 import (
@@ -43,8 +43,8 @@ func Available() error {
 	return nil
 }
 
-// NewApt returns an Apt that keeps packages in the folder cache, and other files in the folder scratch. It takes the packages
-// in assumed for installed, so that neither they nor what only they depend on are part of a result.
+// NewApt returns an Apt that keeps packages in the folder cache, and other files in the folder scratch. It regards the
+// packages in assumed as installed, so that neither they nor what only they depend on are part of a result.
 func NewApt(cache, scratch string, assumed []string) (*Apt, error) {
 	if err := Available(); err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os/exec"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -42,8 +43,12 @@ func NewLayer(w io.Writer, lower *Layer, exclude ...string) *Layer {
 
 // aliases are the paths that are symbolic links to others on an installed system. Packages have files in them nevertheless.
 var aliases = []struct{ from, to string }{
-	{"bin", "usr/bin"}, {"sbin", "usr/sbin"}, {"lib", "usr/lib"}, {"lib32", "usr/lib32"}, {"lib64", "usr/lib64"},
-	{"libx32", "usr/libx32"}, {"var/run", "run"}, {"var/lock", "run/lock"},
+	{"bin", "usr/bin"},
+	{"sbin", "usr/sbin"},
+	{"lib", "usr/lib"},
+	{"lib64", "usr/lib64"},
+	{"var/run", "run"},
+	{"var/lock", "run/lock"},
 }
 
 // canonical returns a path without aliases and without a slash at its ends.
@@ -255,12 +260,8 @@ var unneeded = []string{
 // isExcluded reports whether an entry of a package is left out.
 func (l *Layer) isExcluded(name string) bool {
 	below := func(folder string) bool { return name == folder || strings.HasPrefix(name, folder+"/") }
-	for _, folders := range [][]string{unneeded, l.exclude} {
-		for _, folder := range folders {
-			if below(folder) {
-				return true
-			}
-		}
+	if slices.ContainsFunc(unneeded, below) || slices.ContainsFunc(l.exclude, below) {
+		return true
 	}
 	parts := strings.Split(name, "/") // usr/share/doc/PACKAGE/copyright
 	return below("usr/share/doc") && (len(parts) > 5 || len(parts) == 5 && parts[4] != "copyright")

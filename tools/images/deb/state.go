@@ -47,8 +47,8 @@ func State(ctx context.Context) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// addTimes adds the name, size and time of a file, or of those in a folder. Folders of apt that only root may read have nothing
-// that counts.
+// addTimes adds the name, size and time of a file, or of those in a folder. Folders of apt that only root may read have
+// nothing that counts.
 func addTimes(sum hash.Hash, path string) error {
 	return filepath.WalkDir(path, func(file string, entry fs.DirEntry, err error) error {
 		switch {

@@ -1,4 +1,4 @@
-// Command pause waits until it is told to end. It holds the namespaces of a pod, and reaps the processes of a pod that shares
+// Command pause waits until a signal ends it. It holds the namespaces of a pod, and reaps the processes of a pod that shares
 // its PID namespace.
 package main
 
