@@ -278,7 +278,8 @@ func (c *container) run(script, volumes string, env ...string) string {
 	cmd := exec.CommandContext(ctx, "unshare", append([]string{
 		"--mount", "--pid", "--net", "--ipc", "--uts", "--fork", "--kill-child", "bash", "-c", isolate + script, "test",
 	}, append(c.config.Entrypoint, c.config.Cmd...)...)...)
-	cmd.Env = slices.Concat(c.config.Env, []string{"ROOT=" + c.root, "VOLUMES=" + volumes, "OWNER=" + owner, "MODE=" + mode}, env)
+	own := []string{"ROOT=" + c.root, "VOLUMES=" + volumes, "OWNER=" + owner, "MODE=" + mode}
+	cmd.Env = slices.Concat(c.config.Env, own, env)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		c.t.Fatalf("%v\n%s", err, out)

@@ -93,7 +93,7 @@ func (a *Apt) Resolve(ctx context.Context, names ...string) ([]Package, error) {
 	return parse(string(out))
 }
 
-// parse reads the lines of apt-get --print-uris: 'URI' FILE SIZE HASH. The name of the file is NAME_VERSION_ARCHITECTURE.deb.
+// parse reads the lines of apt-get --print-uris: 'URI' FILE SIZE HASH. FILE is NAME_VERSION_ARCHITECTURE.deb.
 func parse(out string) ([]Package, error) {
 	var all []Package
 	for line := range strings.Lines(out) {

@@ -145,8 +145,8 @@ func (l *Layer) write(header *tar.Header, content io.Reader, kind kind) error {
 	return nil
 }
 
-// AddPackage adds the files of a package. Documentation, translations and files for a system's init are left out, but for the
-// copyright.
+// AddPackage adds the files of a package. Documentation but the copyright, translations and files for a system's init are
+// left out.
 func (l *Layer) AddPackage(ctx context.Context, file string) error {
 	return unpack(ctx, file, l.addArchive)
 }

@@ -118,13 +118,15 @@ func TestLayer(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	for want, entries := range map[string][]tar.Header{
-		"a is in another package, too":                      {regular("a"), regular("a")},
-		"b/c is not in a folder":                            {regular("b/c")},
-		"d is a link to e, which is not there":              {{Typeflag: tar.TypeLink, Name: "d", Linkname: "./e"}},
-		"f is neither a file":                               {{Typeflag: tar.TypeFifo, Name: "f"}},
-		"g/h is not in a folder of this or another package": {{Typeflag: tar.TypeSymlink, Name: "g", Linkname: "/"}, regular("g/h")},
-		"low is in another package, too":                    {regular("low")},
-		"usr/bin/x is in another package, too":              {dir("usr"), dir("usr/bin"), regular("usr/bin/x"), regular("bin/x")},
+		"a is in another package, too":         {regular("a"), regular("a")},
+		"b/c is not in a folder":               {regular("b/c")},
+		"d is a link to e, which is not there": {{Typeflag: tar.TypeLink, Name: "d", Linkname: "./e"}},
+		"f is neither a file":                  {{Typeflag: tar.TypeFifo, Name: "f"}},
+		"g/h is not in a folder of this or another package": {
+			{Typeflag: tar.TypeSymlink, Name: "g", Linkname: "/"}, regular("g/h"),
+		},
+		"low is in another package, too":       {regular("low")},
+		"usr/bin/x is in another package, too": {dir("usr"), dir("usr/bin"), regular("usr/bin/x"), regular("bin/x")},
 	} {
 		lower := NewLayer(io.Discard, nil)
 		if err := lower.addArchive(archiveOf(t, regular("low"))); err != nil {

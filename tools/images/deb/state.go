@@ -21,8 +21,8 @@ func architecture() string {
 	return runtime.GOARCH
 }
 
-// State returns a digest of all that determines the result of Resolve: apt's configuration, and the names, sizes and times of
-// its sources, preferences and lists. It takes some milliseconds, unlike Resolve.
+// State returns a digest of all that determines the result of Resolve: apt's configuration, and the names, sizes and times
+// of its sources, preferences and lists. It takes some milliseconds, unlike Resolve.
 func State(ctx context.Context) (string, error) {
 	if err := Available(); err != nil {
 		return "", err
