@@ -34,7 +34,7 @@ func (b *baseBuild) layers(ctx context.Context, image baseImage, packages []deb.
 	if b.common == nil {
 		var err error
 		b.lower, b.common, err = b.writeLayer("common", nil, nil, func(l *deb.Layer) error {
-			return b.fill(ctx, l, slices.Concat(skeleton(), alternatives, accounts(nil)), b.base)
+			return b.fillFirst(ctx, l, alternatives, b.base)
 		})
 		if err != nil {
 			return nil, err
@@ -49,7 +49,10 @@ func (b *baseBuild) layers(ctx context.Context, image baseImage, packages []deb.
 		entries = slices.Concat(entries, accounts(image.users))
 	}
 	_, layer, err := b.writeLayer(image.name, b.lower, image.exclude, func(l *deb.Layer) error {
-		return b.fill(ctx, l, entries, own)
+		if err := l.Add(entries...); err != nil {
+			return err
+		}
+		return b.addPackages(ctx, l, own)
 	})
 	return []v1.Layer{b.common, layer}, err
 }
@@ -77,16 +80,18 @@ func (b *baseBuild) writeLayer(
 	return l, layer, err
 }
 
-// fill adds entries, and packages without what the entries replace.
-func (b *baseBuild) fill(ctx context.Context, l *deb.Layer, entries []deb.Entry, packages []deb.Package) error {
-	for _, e := range entries {
-		if err := l.Add(e); err != nil {
-			return err
-		}
+// fillFirst fills the first layer of an image: with what each system has, more entries, and packages.
+func (b *baseBuild) fillFirst(ctx context.Context, l *deb.Layer, more []deb.Entry, packages []deb.Package) error {
+	if err := l.Add(slices.Concat(skeleton(), accounts(nil), more)...); err != nil {
+		return err
 	}
 	if err := l.AddAliases(); err != nil {
 		return err
 	}
+	return b.addPackages(ctx, l, packages)
+}
+
+func (b *baseBuild) addPackages(ctx context.Context, l *deb.Layer, packages []deb.Package) error {
 	for _, p := range packages {
 		if err := l.AddPackage(ctx, b.apt.File(p)); err != nil {
 			return err
@@ -108,7 +113,7 @@ func accounts(more []account) []deb.Entry {
 
 // addBusybox adds the programs that busybox replaces, as links to it.
 func (b *baseBuild) addBusybox(ctx context.Context, l *deb.Layer, packages []deb.Package) error {
-	if err := b.fill(ctx, l, slices.Concat(skeleton(), accounts(nil)), packages); err != nil {
+	if err := b.fillFirst(ctx, l, nil, packages); err != nil {
 		return err
 	}
 	data, err := deb.ReadFile(ctx, b.apt.File(packages[0]), busybox)

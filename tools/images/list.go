@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/homeostat-dev/homeostat/tools/images/archive"
 	"github.com/homeostat-dev/homeostat/tools/images/deb"
 )
 
@@ -36,7 +37,7 @@ type listed struct {
 	Key       string   `json:"key"`                 // digest of the packages and of this program
 }
 
-// readList returns the list of a folder without the images whose file is not there as it was written.
+// readList returns the list of a folder without the images whose file is missing or another one.
 func readList(folder string) (list, error) {
 	data, err := os.ReadFile(filepath.Join(folder, listFile))
 	if errors.Is(err, os.ErrNotExist) {
@@ -51,7 +52,9 @@ func readList(folder string) (list, error) {
 	}
 	var there []listed
 	for _, i := range l.Images {
-		if info, err := os.Stat(filepath.Join(folder, i.File)); err == nil && info.Size() == i.Bytes {
+		file := filepath.Join(folder, i.File)
+		image, err := archive.Read(file)
+		if info, err2 := os.Stat(file); err == nil && err2 == nil && info.Size() == i.Bytes && image.Digest == i.Digest {
 			there = append(there, i)
 		}
 	}

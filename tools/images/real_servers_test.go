@@ -143,8 +143,9 @@ func TestRealShells(t *testing.T) {
 		"python": {
 			`OWNER=65532
 inside "$@" -c 'import http.server, json, os, sqlite3, ssl, sys; print(sys.version[:4], os.getuid())'
-inside python -c 'import zoneinfo; print(zoneinfo.ZoneInfo("Europe/Madrid"))'`,
-			"3.11 65532\nEurope/Madrid\n",
+inside python -c 'import zoneinfo; print(zoneinfo.ZoneInfo("Europe/Madrid"))'
+stat -c '%a %F' "$ROOT"/{run/lock,tmp,bin}`,
+			"3.11 65532\nEurope/Madrid\n1777 directory\n1777 directory\n777 symbolic link\n",
 		},
 	} {
 		if out := newContainer(t, name).run(c.script, ""); out != c.want {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -9,7 +10,10 @@ import (
 	"strings"
 	"testing"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
 	"github.com/homeostat-dev/homeostat/tools/images/deb"
+	"github.com/homeostat-dev/homeostat/tools/images/oci"
 )
 
 // Each image that a sample of an operator names is in the table.
@@ -88,13 +92,29 @@ func TestReadList(t *testing.T) {
 	if l, err := readList(dir); err != nil || len(l.Images) > 0 {
 		t.Errorf("%v, %v in an empty folder", l, err)
 	}
-	want := list{State: "s", Images: []listed{{File: "a.tar", Bytes: 1}, {File: "b.tar", Bytes: 2}, {File: "c.tar", Bytes: 1}}}
-	for _, name := range []string{"a.tar", "b.tar"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o600); err != nil {
+	image, err := oci.Image("amd64", v1.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	digest, err := image.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := list{State: "s"}
+	for _, name := range []string{"a", "resized", "other", "missing"} {
+		file := filepath.Join(dir, name+".tar")
+		if err := oci.WriteArchive(image, file, map[string]string{}); err != nil {
 			t.Fatal(err)
 		}
+		info, err := os.Stat(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want.Images = append(want.Images, listed{File: name + ".tar", Bytes: info.Size(), Digest: digest.String()})
 	}
-	if err := want.write(dir); err != nil {
+	want.Images[1].Bytes++
+	want.Images[2].Digest = "sha256:other"
+	if err := errors.Join(os.Remove(filepath.Join(dir, "missing.tar")), want.write(dir)); err != nil {
 		t.Fatal(err)
 	}
 	l, err := readList(dir)

@@ -46,7 +46,7 @@ type index struct {
 }
 
 // List returns the images of the archives in folders, in the order of the folders and of the file names. A file *.tar that
-// Write of package oci did not write is an error. It reads no layers.
+// is no such archive is an error. It reads no layers.
 func List(folders ...string) ([]Image, error) {
 	var all []Image
 	for _, folder := range folders {
@@ -55,9 +55,9 @@ func List(folders ...string) ([]Image, error) {
 			return nil, fmt.Errorf("looking for images: %w", err)
 		}
 		for _, file := range files {
-			image, err := read(file)
+			image, err := Read(file)
 			if err != nil {
-				return nil, fmt.Errorf("reading the image %s: %w", file, err)
+				return nil, err
 			}
 			all = append(all, image)
 		}
@@ -65,27 +65,32 @@ func List(folders ...string) ([]Image, error) {
 	return all, nil
 }
 
-func read(file string) (Image, error) {
+// Read returns the image of an archive. It reads no layers.
+func Read(file string) (Image, error) {
 	f, err := os.Open(file)
 	if err != nil {
-		return Image{}, err
+		return Image{}, fmt.Errorf("reading an image: %w", err)
 	}
 	defer func() { _ = f.Close() }()
-	for r := tar.NewReader(f); ; {
-		header, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return Image{}, errors.New("it has no " + indexFile)
-		}
-		if err != nil {
-			return Image{}, err
-		}
-		if header.Name == indexFile {
-			return parse(file, r)
-		}
+	r := tar.NewReader(f)
+	header, err := r.Next()
+	for err == nil && header.Name != indexFile {
+		header, err = r.Next()
 	}
+	image := Image{File: file}
+	if errors.Is(err, io.EOF) {
+		err = errors.New("it has no " + indexFile)
+	} else if err == nil {
+		err = image.parse(r)
+	}
+	if err != nil {
+		return Image{}, fmt.Errorf("reading the image %s: %w", file, err)
+	}
+	return image, nil
 }
 
-func parse(file string, content io.Reader) (Image, error) {
+// parse reads index.json.
+func (i *Image) parse(content io.Reader) error {
 	var parsed struct {
 		Manifests []struct {
 			Digest      string            `json:"digest"`
@@ -93,21 +98,20 @@ func parse(file string, content io.Reader) (Image, error) {
 		} `json:"manifests"`
 	}
 	if err := json.NewDecoder(content).Decode(&parsed); err != nil {
-		return Image{}, fmt.Errorf("reading %s: %w", indexFile, err)
+		return fmt.Errorf("reading %s: %w", indexFile, err)
 	}
-	image := Image{File: file}
 	for _, m := range parsed.Manifests {
-		if image.Digest = cmp.Or(image.Digest, m.Digest); m.Digest != image.Digest {
-			return Image{}, errors.New("it has several images")
+		if i.Digest = cmp.Or(i.Digest, m.Digest); m.Digest != i.Digest {
+			return errors.New("it has several images")
 		}
-		if name := m.Annotations[refName]; name != "" && !slices.Contains(image.Names, name) {
-			image.Names = append(image.Names, name)
+		if name := m.Annotations[refName]; name != "" && !slices.Contains(i.Names, name) {
+			i.Names = append(i.Names, name)
 		}
 	}
-	if image.Digest == "" {
-		return Image{}, errors.New("it has no image")
+	if i.Digest == "" {
+		return errors.New("it has no image")
 	}
-	return image, nil
+	return nil
 }
 
 // Annotations returns the annotations of an image with a name. The name may be short: it is completed as Docker and

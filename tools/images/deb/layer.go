@@ -65,7 +65,7 @@ func canonical(name string) string {
 // AddAliases adds the symbolic links of an installed system, and the folders that they point to.
 func (l *Layer) AddAliases() error {
 	for _, alias := range aliases {
-		if err := errors.Join(l.Add(Entry{Path: alias.to}), l.Add(Entry{Path: path.Dir(alias.from)})); err != nil {
+		if err := l.Add(Entry{Path: alias.to}, Entry{Path: path.Dir(alias.from)}); err != nil {
 			return err
 		}
 		target := strings.Repeat("../", strings.Count(alias.from, "/")) + alias.to
@@ -86,14 +86,23 @@ type Entry struct {
 	Owner  int    // user and group
 }
 
-// Add adds an entry. The same path of a lower layer is replaced, and that of a package is left out if it is added later.
-func (l *Layer) Add(e Entry) error {
+// Add adds entries. The same paths of a lower layer are replaced, and those of packages are left out if they are added later.
+func (l *Layer) Add(entries ...Entry) error {
+	for _, e := range entries {
+		if err := l.add(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *Layer) add(e Entry) error {
 	name := canonical(e.Path)
 	if name == "" {
 		return nil
 	}
 	if above := path.Dir(name); above != "." && l.kind(above) == 0 {
-		if err := l.Add(Entry{Path: above}); err != nil {
+		if err := l.add(Entry{Path: above}); err != nil {
 			return err
 		}
 	}

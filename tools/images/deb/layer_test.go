@@ -92,8 +92,7 @@ func TestLayer(t *testing.T) {
 	}
 	l := NewLayer(&high, lower, "usr/lib/big")
 	for _, err := range []error{
-		l.Add(Entry{Path: "etc/conf", Data: "ours"}),
-		l.Add(Entry{Path: "data", Owner: 999}),
+		l.Add(Entry{Path: "etc/conf", Data: "ours"}, Entry{Path: "data", Owner: 999}),
 		l.addArchive(archiveOf(t, dir("etc"), regular("etc/conf"), regular("lib/a"), dir("usr/lib/big"), regular("usr/lib/big/b"),
 			tar.Header{Typeflag: tar.TypeLink, Name: "lib/c", Linkname: "./lib/a"},
 			tar.Header{Typeflag: tar.TypeSymlink, Name: "lib/d", Linkname: "a", Mode: 0o777},
@@ -138,7 +137,7 @@ func TestRefusals(t *testing.T) {
 		}
 	}
 	l := NewLayer(io.Discard, nil)
-	err := errors.Join(l.Add(Entry{Path: "a", Data: "x"}), l.Add(Entry{Path: "/a", Data: "y"}))
+	err := l.Add(Entry{Path: "a", Data: "x"}, Entry{Path: "/a", Data: "y"})
 	if err == nil || !strings.Contains(err.Error(), "two entries a") {
 		t.Errorf("%v for two entries", err)
 	}
