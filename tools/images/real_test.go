@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
@@ -14,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
@@ -94,7 +95,7 @@ func TestRealReproducible(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if diff := cmp.Diff(want, readFile(t, filepath.Join(folder, listFile))); diff != "" {
+	if diff := gocmp.Diff(want, readFile(t, filepath.Join(folder, listFile))); diff != "" {
 		t.Errorf("-first +second:\n%s", diff)
 	}
 	both := outputs[0].String() + outputs[1].String()
@@ -110,7 +111,7 @@ func TestRealReproducible(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkBuild(t, folder, "built 1 of 6 images")
-	if diff := cmp.Diff(want, readFile(t, filepath.Join(folder, listFile))); diff != "" {
+	if diff := gocmp.Diff(want, readFile(t, filepath.Join(folder, listFile))); diff != "" {
 		t.Errorf("-first +repaired:\n%s", diff)
 	}
 	left, err := os.ReadDir(folder)
@@ -250,7 +251,7 @@ func (c *container) write(name, text string) {
 	}
 }
 
-// isolate makes the root read-only, but for the volumes, and has a network with the loopback interface only.
+// isolate makes the root read-only but for the volumes, if there are any, and has a network with the loopback interface only.
 const isolate = `set -euo pipefail
 ip link set lo up
 for volume in $VOLUMES; do mkdir -p "$ROOT$volume"; done
@@ -270,10 +271,10 @@ func (c *container) run(script, volumes string, env ...string) string {
 	const limit = 3 * time.Minute
 	ctx, cancel := context.WithTimeout(c.t.Context(), limit)
 	defer cancel()
-	owner, _, _ := strings.Cut(c.config.User, ":")
-	mode := "ro"
-	if owner == "" {
-		owner, mode = "0", "rw"
+	owner, _, _ := strings.Cut(cmp.Or(c.config.User, "0"), ":")
+	mode := "rw"
+	if volumes != "" {
+		mode = "ro"
 	}
 	cmd := exec.CommandContext(ctx, "unshare", append([]string{
 		"--mount", "--pid", "--net", "--ipc", "--uts", "--fork", "--kill-child", "bash", "-c", isolate + script, "test",
