@@ -251,7 +251,7 @@ func (c *container) write(name, text string) {
 	}
 }
 
-// isolate makes the root read-only but for the volumes, if there are any, and has a network with the loopback interface only.
+// isolate makes the root read-only but for the volumes, if there are any, and has a network with a loopback interface only.
 const isolate = `set -euo pipefail
 ip link set lo up
 for volume in $VOLUMES; do mkdir -p "$ROOT$volume"; done

@@ -92,25 +92,9 @@ func TestReadList(t *testing.T) {
 	if l, err := readList(dir); err != nil || len(l.Images) > 0 {
 		t.Errorf("%v, %v in an empty folder", l, err)
 	}
-	image, err := oci.Image("amd64", v1.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	digest, err := image.Digest()
-	if err != nil {
-		t.Fatal(err)
-	}
 	want := list{State: "s"}
 	for _, name := range []string{"a", "resized", "other", "missing"} {
-		file := filepath.Join(dir, name+".tar")
-		if err := oci.WriteArchive(image, file, map[string]string{}); err != nil {
-			t.Fatal(err)
-		}
-		info, err := os.Stat(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want.Images = append(want.Images, listed{File: name + ".tar", Bytes: info.Size(), Digest: digest.String()})
+		want.Images = append(want.Images, writeEmpty(t, dir, name+".tar"))
 	}
 	want.Images[1].Bytes++
 	want.Images[2].Digest = "sha256:other"
@@ -127,4 +111,25 @@ func TestReadList(t *testing.T) {
 	if _, err := readList(dir); err == nil || !strings.Contains(err.Error(), "the list of images") {
 		t.Errorf("%v for a list that is none", err)
 	}
+}
+
+// writeEmpty writes the archive of an image without layers.
+func writeEmpty(t *testing.T, dir, name string) listed {
+	t.Helper()
+	image, err := oci.Image("amd64", v1.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	digest, err := image.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := oci.WriteArchive(image, filepath.Join(dir, name), map[string]string{}); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(filepath.Join(dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return listed{File: name, Bytes: info.Size(), Digest: digest.String()}
 }

@@ -81,7 +81,7 @@ func Read(file string) (Image, error) {
 	if errors.Is(err, io.EOF) {
 		err = errors.New("it has no " + indexFile)
 	} else if err == nil {
-		err = image.parse(r)
+		image.Names, image.Digest, err = parse(r)
 	}
 	if err != nil {
 		return Image{}, fmt.Errorf("reading the image %s: %w", file, err)
@@ -89,8 +89,8 @@ func Read(file string) (Image, error) {
 	return image, nil
 }
 
-// parse reads index.json.
-func (i *Image) parse(content io.Reader) error {
+// parse returns the names and the digest in index.json.
+func parse(content io.Reader) (names []string, digest string, err error) {
 	var parsed struct {
 		Manifests []struct {
 			Digest      string            `json:"digest"`
@@ -98,20 +98,20 @@ func (i *Image) parse(content io.Reader) error {
 		} `json:"manifests"`
 	}
 	if err := json.NewDecoder(content).Decode(&parsed); err != nil {
-		return fmt.Errorf("reading %s: %w", indexFile, err)
+		return nil, "", fmt.Errorf("reading %s: %w", indexFile, err)
 	}
 	for _, m := range parsed.Manifests {
-		if i.Digest = cmp.Or(i.Digest, m.Digest); m.Digest != i.Digest {
-			return errors.New("it has several images")
+		if digest = cmp.Or(digest, m.Digest); m.Digest != digest {
+			return nil, "", errors.New("it has several images")
 		}
-		if name := m.Annotations[refName]; name != "" && !slices.Contains(i.Names, name) {
-			i.Names = append(i.Names, name)
+		if name := m.Annotations[refName]; name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
 		}
 	}
-	if i.Digest == "" {
-		return errors.New("it has no image")
+	if digest == "" {
+		return nil, "", errors.New("it has no image")
 	}
-	return nil
+	return names, digest, nil
 }
 
 // Annotations returns the annotations of an image with a name. The name may be short: it is completed as Docker and

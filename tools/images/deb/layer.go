@@ -86,7 +86,7 @@ type Entry struct {
 	Owner  int    // user and group
 }
 
-// Add adds entries. The same paths of a lower layer are replaced, and those of packages are left out if they are added later.
+// Add adds entries. The same paths of a lower layer are replaced, and those of packages that are added later are left out.
 func (l *Layer) Add(entries ...Entry) error {
 	for _, e := range entries {
 		if err := l.add(e); err != nil {
