@@ -5,6 +5,7 @@ package volume
 import (
 	"context"
 	"fmt"
+	"go/format"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,6 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/yaml"
 
 	"github.com/homeostat-dev/homeostat/testkit/assets"
@@ -104,6 +107,7 @@ func startSidecars(t *testing.T, h *host) *testCluster {
 			t.Error(err)
 		}
 	})
+	log.SetLogger(logr.Discard())
 	k := &testCluster{t: t, host: h}
 	if k.Client, err = client.New(c.Config(), client.Options{}); err != nil {
 		t.Fatal(err)
@@ -139,27 +143,71 @@ func startSidecars(t *testing.T, h *host) *testCluster {
 func buildSidecars(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	files, err := filepath.Glob("sidecars/*.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range files {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		name := strings.TrimSuffix(filepath.Base(file), ".txt")
+	for name, data := range sidecarFiles(t) {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	program := filepath.Join(dir, "sidecars")
-	cmd := exec.CommandContext(t.Context(), "go", "-C", dir, "build", "-buildvcs=false", "-ldflags=-s -w", "-o", program, ".")
-	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly", "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("building the sidecars: %v\n%s", err, out)
+	goCommand(t, dir, "build", "-buildvcs=false", "-ldflags=-s -w", "-o", program, ".")
+
+	// The definitions are those of the library.
+	const snapshotter = "github.com/kubernetes-csi/external-snapshotter/client/v8"
+	library := strings.TrimSpace(goCommand(t, dir, "list", "-m", "-f", "{{.Dir}}", snapshotter))
+	for _, name := range []string{"volumesnapshotclasses", "volumesnapshotcontents", "volumesnapshots"} {
+		want, err := os.ReadFile(filepath.Join(library, "config/crd/snapshot.storage.k8s.io_"+name+".yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(Definitions(), string(want)) {
+			t.Errorf("objects/%s.yaml differs from the file of %s", name, library)
+		}
 	}
 	return program
+}
+
+func goCommand(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", append([]string{"-C", dir}, args...)...)
+	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly", "CGO_ENABLED=0")
+	cmd.Stderr = t.Output()
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go %s: %v", args[0], err)
+	}
+	return string(out)
+}
+
+// sidecarFiles returns the files of the module. Their names keep it from being a module in this repository.
+func sidecarFiles(t *testing.T) map[string][]byte {
+	t.Helper()
+	paths, err := filepath.Glob("sidecars/*.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string][]byte{}
+	for _, path := range paths {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[strings.TrimSuffix(filepath.Base(path), ".txt")] = data
+	}
+	return files
+}
+
+// Linters do not see the module.
+func TestSidecarsAreFormatted(t *testing.T) {
+	t.Parallel()
+	for name, data := range sidecarFiles(t) {
+		if filepath.Ext(name) != ".go" {
+			continue
+		}
+		formatted, err := format.Source(data)
+		if err != nil || string(formatted) != string(data) {
+			t.Errorf("%s is not formatted (%v)", name, err)
+		}
+	}
 }
 
 // registerNode does what the kubelet does when the node part has registered.
