@@ -78,7 +78,7 @@ DEMOS = $(if $(filter file,$(origin OPERATOR)),$(WITH_DEMO),$(or $(filter $(OPER
 
 ##@ Build and test
 
-.PHONY: build check test test-all test-rest test-long test-times test-times-check $(MODULES:%=test/%) test/python wheel test/tools test/tools/charts test/tools/images test/images-base test/tools/release test/bundle test/olm olm-test mutants mutants-guard bench cross control-plane
+.PHONY: build check test test-all test-rest test-long test-times test-times-check $(MODULES:%=test/%) test/python wheel test/tools test/tools/charts test/tools/images test/images-base test/nodes test/tools/release test/bundle test/olm olm-test mutants mutants-guard bench cross control-plane
 build: ## Compile every package
 	go build work
 
@@ -198,6 +198,11 @@ test/tools:
 
 test/tools/images test/tools/release test/bundle: test/%: # -count 1 as below
 	@GOWORK=off go -C $* test -count 1 -short $(ARGS) ./...
+
+test/nodes: $(TESTKIT) ## Run containers on real nodes, and the driver of their volumes; needs root on Linux (see docs/real-nodes.md)
+	@$(TESTKIT) assets >/dev/null
+	@TESTKIT_NODES=1 CGO_ENABLED=0 go test -vet=off -ldflags=-w -count 1 -timeout 30m \
+		$(ARGS) ./testkit/cluster ./testkit/assets/nodes/...
 
 test/images-base: ## Build the base images twice and run what is in them; needs root, Debian 12 and its network (ARGS='-run MariaDB')
 	@GOWORK=off go -C tools/images test -count 1 -timeout 30m $(or $(ARGS),-run '^TestReal') .

@@ -235,7 +235,7 @@ func (n *realNetwork) stop() error {
 	}
 	select {
 	case <-n.process.Done():
-		return nil
+		return removeCgroups(n.spec.ID) // it has removed them, unless it was killed
 	case <-time.After(stopTimeout):
 		return fmt.Errorf("stopping the network of the nodes: it did not end in %v", stopTimeout)
 	}

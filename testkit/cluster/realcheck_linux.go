@@ -16,7 +16,7 @@ import (
 // packages maps the programs of the machine that real nodes run to the Debian packages that have them.
 var packages = map[string]string{
 	"containerd": "containerd", "containerd-shim-runc-v2": "containerd", "runc": "runc",
-	"mkfs.ext4": "e2fsprogs", "resize2fs": "e2fsprogs", "mount": "mount", "nft": "nftables",
+	"mkfs.ext4": "e2fsprogs", "resize2fs": "e2fsprogs", "mkfs.xfs": "xfsprogs", "mount": "mount", "nft": "nftables",
 }
 
 // CheckReal returns an error that names what is missing on this machine for the Real tier: Linux, root, control groups, or
@@ -47,3 +47,6 @@ func CheckReal() error {
 	return fmt.Errorf("real nodes need %s; on Debian: apt-get install %s",
 		strings.Join(missing, ", "), strings.Join(slices.Sorted(maps.Keys(install)), " "))
 }
+
+// removeCgroups removes the control groups of a network that has ended.
+func removeCgroups(id string) error { return system.RemoveUnusedCgroups(id) }

@@ -115,7 +115,7 @@ func schedulerArgs(kubeconfig string) []string {
 }
 
 func (c *Cluster) controllerManagerArgs(kubeconfig string) []string {
-	return []string{
+	args := []string{
 		"--kubeconfig=" + kubeconfig,
 		"--leader-elect=false",
 		"--secure-port=0",
@@ -123,6 +123,10 @@ func (c *Cluster) controllerManagerArgs(kubeconfig string) []string {
 		"--root-ca-file=" + c.path("tls.crt"),
 		"--controllers=" + strings.Join(c.controllers(), ","),
 	}
+	if lease := c.opts.NodeLease; lease > 0 {
+		args = append(args, "--node-monitor-period=1s", "--node-monitor-grace-period="+lease.String())
+	}
+	return args
 }
 
 func (c *Cluster) controllers() []string {

@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/homeostat-dev/homeostat/testkit/assets"
+	"github.com/homeostat-dev/homeostat/testkit/assets/nodes/volumeobjects"
 	"github.com/homeostat-dev/homeostat/testkit/cluster"
 )
 
@@ -112,8 +113,8 @@ func startSidecars(t *testing.T, h *host) *testCluster {
 	if k.Client, err = client.New(c.Config(), client.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	k.apply(Definitions())
-	k.apply(strings.ReplaceAll(strings.ReplaceAll(Classes, "name: standard", "name: "+className), `: "true"`, `: "false"`))
+	k.apply(volumeobjects.Definitions())
+	k.apply(strings.ReplaceAll(strings.ReplaceAll(volumeobjects.Classes, "name: standard", "name: "+className), `: "true"`, `: "false"`))
 	k.registerNode("node-0")
 
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
@@ -159,8 +160,8 @@ func buildSidecars(t *testing.T) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(Definitions(), string(want)) {
-			t.Errorf("objects/%s.yaml differs from the file of %s", name, library)
+		if !strings.Contains(volumeobjects.Definitions(), string(want)) {
+			t.Errorf("volumeobjects/%s.yaml differs from the file of %s", name, library)
 		}
 	}
 	return program
