@@ -90,31 +90,14 @@ func (s *controllerServer) source(content *csi.VolumeContentSource) (*entry, err
 }
 
 func (s *controllerServer) createVolume(ctx context.Context, r *csi.CreateVolumeRequest, source *entry) (*entry, error) {
-	meta := record{Name: r.GetName(), Created: time.Now(), Filesystem: filesystemOf(r.GetVolumeCapabilities())}
-	sourceSize := int64(0)
-	switch {
-	case source != nil && meta.Filesystem != "" && meta.Filesystem != source.Filesystem:
-		return nil, status.Errorf(codes.InvalidArgument, "the source of the volume has filesystem %s", source.Filesystem)
-	case source != nil:
-		meta.Source = source.kind + "/" + source.id
-		meta.Filesystem = source.Filesystem
-		sourceSize = source.size
-	case meta.Filesystem == "":
-		meta.Filesystem = defaultFilesystem()
+	meta, err := recordOf(r, source)
+	if err != nil {
+		return nil, err
 	}
 	id := idOf(meta.Name)
 	e, err := s.store.get(volumes, id)
 	if errors.Is(err, fs.ErrNotExist) {
-		size, ok := chooseSize(r.GetCapacityRange(), sourceSize)
-		if !ok {
-			return nil, outOfRange(id, size)
-		}
-		if source != nil && size > source.size && !source.filesystem.canGrow() {
-			return nil, errCannotGrow
-		}
-		err = s.store.create(volumes, id, meta, func(data string) error {
-			return s.fill(ctx, data, filesystems[meta.Filesystem], size, source)
-		})
+		err = s.store.create(volumes, id, meta, func(data string) error { return s.fill(ctx, data, r, meta, source) })
 		if err != nil && !errors.Is(err, errExists) {
 			return nil, err
 		}
@@ -129,15 +112,44 @@ func (s *controllerServer) createVolume(ctx context.Context, r *csi.CreateVolume
 	return e, nil
 }
 
+// recordOf returns the record of a new volume, which is a copy of source unless that is nil.
+func recordOf(r *csi.CreateVolumeRequest, source *entry) (record, error) {
+	meta := record{Name: r.GetName(), Created: time.Now(), Filesystem: filesystemOf(r.GetVolumeCapabilities())}
+	switch {
+	case source != nil && meta.Filesystem != "" && meta.Filesystem != source.Filesystem:
+		return meta, status.Errorf(codes.InvalidArgument, "the source of the volume has filesystem %s", source.Filesystem)
+	case source != nil:
+		meta.Source = source.kind + "/" + source.id
+		meta.Filesystem = source.Filesystem
+	case meta.Filesystem == "":
+		meta.Filesystem = defaultFilesystem()
+	}
+	return meta, nil
+}
+
 // fill writes the data of a new volume.
-func (s *controllerServer) fill(ctx context.Context, data string, fs *filesystem, size int64, source *entry) error {
-	if source == nil {
+func (s *controllerServer) fill(
+	ctx context.Context, data string, r *csi.CreateVolumeRequest, meta record, source *entry,
+) error {
+	sourceSize := int64(0)
+	if source != nil {
+		sourceSize = source.size
+	}
+	size, ok := chooseSize(r.GetCapacityRange(), sourceSize)
+	switch {
+	case !ok:
+		return outOfRange(meta.Name, size)
+	case source == nil:
 		if err := os.WriteFile(data, nil, 0o600); err != nil {
 			return err
 		}
 		afterStep()
-	} else if err := s.copyEntry(ctx, source, data); err != nil {
-		return err
+	case size > source.size && !source.filesystem.canGrow():
+		return errCannotGrow
+	default:
+		if err := s.copyEntry(ctx, source, data); err != nil {
+			return err
+		}
 	}
 	if err := os.Truncate(data, size); err != nil {
 		return err
@@ -146,7 +158,7 @@ func (s *controllerServer) fill(ctx context.Context, data string, fs *filesystem
 	if source != nil {
 		return nil // NodeStageVolume grows the filesystem
 	}
-	return fs.create(ctx, data)
+	return filesystems[meta.Filesystem].create(ctx, data)
 }
 
 func (s *controllerServer) DeleteVolume(
