@@ -13,7 +13,7 @@ import (
 // and their samples depend on it. It has no entry point that initializes data: the operators bring their own commands.
 type baseImage struct {
 	name string
-	// tags are those that the samples of the operators name, after that of Debian's version. A tag that is not the beginning of
+	// tags are those that samples and templates name, after that of Debian's version. A tag that is not the beginning of
 	// that version is a stand-in: the program is another version than the tag says.
 	tags     []string
 	packages []string // the first one has the version; empty for an image without packages

@@ -87,13 +87,14 @@ func (n *machine) Stop() error {
 	if n.process == nil {
 		return nil
 	}
+	// What was not synchronized to a volume is lost with the power. The end of the mounts would write it.
+	err := n.hub.init.Run(n.hub.Log("fence"), filepath.Join(n.hub.Programs, spec.Volume), "fence",
+		"--dir", n.hub.Volumes(), "--node-name", n.name())
 	process := n.process
 	n.process = nil
 	process.Kill()
 	_ = n.hub.bridge.disconnect(n.index) // it may have ended with its namespace
-	// What was not synchronized to a volume is lost with the node.
-	return n.hub.init.Run(n.hub.Log("fence"), filepath.Join(n.hub.Programs, spec.Volume), "fence",
-		"--dir", n.hub.Volumes(), "--node-name", n.name())
+	return err
 }
 
 func (n *machine) config() node.Config {
