@@ -32,8 +32,10 @@ const (
 var programs = []string{Etcd, APIServer, ControllerManager, Scheduler, Kubectl, Kwok}
 
 // nodePrograms lists all programs of real nodes.
-var nodePrograms = []string{spec.Program, spec.Hub, spec.Kubelet, spec.KubeProxy, spec.CoreDNS, spec.Volume, spec.Sidecars,
-	spec.Pause}
+var nodePrograms = []string{
+	spec.Program, spec.Hub, spec.Kubelet, spec.KubeProxy, spec.CoreDNS, spec.Volume, spec.Sidecars,
+	spec.Pause,
+}
 
 // Environment variables of the search.
 const (

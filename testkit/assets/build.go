@@ -45,8 +45,8 @@ type product struct {
 	systems []string
 	// downloads reports whether the programs can be downloaded.
 	downloads bool
-	// sources has the folders of the modules. Their file names keep them from being modules in this repository, because
-	// go:embed does not include other modules.
+	// sources has the folders of the modules. Their file names keep them from being modules in this repository: embedding
+	// leaves out other modules.
 	sources embed.FS
 }
 
@@ -173,7 +173,8 @@ func (p *product) write(m module, dir string) error {
 // fromBuild builds the programs with the Go toolchain of the user.
 func (f *finder) fromBuild(ctx context.Context) (Set, error) {
 	if !slices.Contains(f.product.systems, runtime.GOOS) {
-		return Set{}, skip("the %s of Kubernetes cannot run on %s; use %s", f.product.title, runtime.GOOS, strings.Join(f.product.systems, " or "))
+		return Set{}, skip("the %s of Kubernetes cannot run on %s; use %s",
+			f.product.title, runtime.GOOS, strings.Join(f.product.systems, " or "))
 	}
 	goTool, err := exec.LookPath("go")
 	if err != nil {

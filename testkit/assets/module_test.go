@@ -71,7 +71,7 @@ func TestModuleResolves(t *testing.T) {
 }
 
 func TestModuleVersion(t *testing.T) {
-	eachModule(t, func(t *testing.T, m module, dir string) {
+	eachModule(t, func(t *testing.T, _ module, dir string) {
 		data, err := os.ReadFile(filepath.Join(dir, "go.mod"))
 		check(t, err)
 		want := "v0" + strings.TrimPrefix(KubernetesVersion, "v1")

@@ -173,7 +173,7 @@ func (c *Cluster) start(ctx context.Context) error {
 	if err := c.startAPI(ctx); err != nil {
 		return err
 	}
-	start := map[Tier]func(context.Context) error{Workloads: c.startWorkloads, Real: c.startReal}[c.opts.Tier]
+	start := map[Tier]func(context.Context) error{Workloads: c.startWorkloads, Real: c.startReal}[c.opts.Tier] // nil for API
 	if start != nil {
 		if err := start(ctx); err != nil {
 			return err
@@ -212,7 +212,8 @@ func (c *Cluster) Err() error {
 	}
 }
 
-// Stop kills every process and removes the data: nothing but the network of real nodes needs a graceful end. It may be called more than once.
+// Stop kills every process and removes the data: nothing but the network of real nodes needs a graceful end. It may be
+// called more than once.
 func (c *Cluster) Stop() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -22,8 +22,8 @@ type RealNodes struct {
 	Images []string
 }
 
-// startInPods builds the images of the operators, and installs the operators with their Deployments. With WithoutOperators it
-// makes only the images available.
+// startInPods builds the images of the operators, and installs the operators with their Deployments. With WithoutOperators
+// it makes only the images available.
 func (s *Sandbox) startInPods(ctx context.Context, programs []string) error {
 	for i, p := range s.opts.Projects {
 		s.report("making the image of operator %s", p.Name)

@@ -179,9 +179,9 @@ func (s *Sandbox) acquire(ctx context.Context) error {
 		Tier: cluster.Workloads, Nodes: s.opts.Nodes, Binaries: s.opts.Assets.Dir, Private: true,
 		Progress: s.opts.Report,
 	}
-	if real := s.opts.Real; real != nil {
+	if nodes := s.opts.Real; nodes != nil {
 		request.Tier = cluster.Real
-		request.Real = environment.RealNodes{NodePrograms: real.Programs.Dir, Images: real.Images}
+		request.Real = environment.RealNodes{NodePrograms: nodes.Programs.Dir, Images: nodes.Images}
 	}
 	lease, err := environment.Acquire(ctx, request)
 	if err != nil {

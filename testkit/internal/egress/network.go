@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -107,7 +108,7 @@ func (p *proxy) endpoint(ctx context.Context, service *corev1.Service, port stri
 	}
 	name := ""
 	for _, candidate := range service.Spec.Ports {
-		if fmt.Sprint(candidate.Port) == port {
+		if strconv.Itoa(int(candidate.Port)) == port {
 			name = candidate.Name
 		}
 	}
@@ -127,7 +128,7 @@ func readyEndpoint(slice *discoveryv1.EndpointSlice, name string) string {
 		}
 		for _, endpoint := range slice.Endpoints {
 			if ready := endpoint.Conditions.Ready; (ready == nil || *ready) && len(endpoint.Addresses) > 0 {
-				return net.JoinHostPort(endpoint.Addresses[0], fmt.Sprint(*port.Port))
+				return net.JoinHostPort(endpoint.Addresses[0], strconv.Itoa(int(*port.Port)))
 			}
 		}
 	}

@@ -3,6 +3,7 @@
 package hub
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -19,7 +20,9 @@ func (h *hub) forwardAPIServer() error {
 	if err != nil {
 		return fmt.Errorf("serving the API server to the nodes: %w", err)
 	}
-	go forward(listener, func() (net.Conn, error) { return net.Dial("unix", h.APIServer) })
+	go forward(listener, func() (net.Conn, error) {
+		return new(net.Dialer).DialContext(context.Background(), "unix", h.APIServer)
+	})
 	return nil
 }
 

@@ -55,7 +55,8 @@ func parent(c *spec.Network) error {
 	cmd := exec.CommandContext(ctx, "/proc/self/exe")
 	cmd.Args = os.Args
 	cmd.Env = append(os.Environ(), inNamespaces+"=1")
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.Stdout = os.Stdout
+	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS,
 		Pdeathsig:  syscall.SIGKILL,

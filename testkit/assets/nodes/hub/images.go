@@ -73,7 +73,7 @@ func putManifest(handler http.Handler, image archivedImage) error {
 		reference = image.digest.String()
 	}
 	url := fmt.Sprintf("/v2/%s/manifests/%s", tag.RepositoryStr(), reference)
-	request := httptest.NewRequest(http.MethodPut, url, bytes.NewReader(image.manifest))
+	request := httptest.NewRequestWithContext(context.Background(), http.MethodPut, url, bytes.NewReader(image.manifest))
 	request.Header.Set("Content-Type", string(image.mediaType))
 	response := httptest.NewRecorder()
 	handler.ServeHTTP(response, request)

@@ -75,7 +75,9 @@ func startRegistry(t *testing.T, images ...string) (*hub, *httptest.Server) {
 
 func fetch(t *testing.T, url string) string {
 	t.Helper()
-	response, err := http.Get(url)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	check(t, err)
+	response, err := http.DefaultClient.Do(request)
 	check(t, err)
 	defer func() { _ = response.Body.Close() }()
 	data, err := io.ReadAll(response.Body)
@@ -125,7 +127,8 @@ func checkLayer(t *testing.T, server, manifest, want string) {
 	if string(content) != want {
 		t.Errorf("%s has %q instead of %q", manifest, content, want)
 	}
-	if config := fetch(t, server+"/v2/"+repository+"/blobs/"+m.Config.Digest.String()); !strings.Contains(config, "Entrypoint") {
+	config := fetch(t, server+"/v2/"+repository+"/blobs/"+m.Config.Digest.String())
+	if !strings.Contains(config, "Entrypoint") {
 		t.Errorf("%s has the configuration %s", manifest, config)
 	}
 }
@@ -169,11 +172,13 @@ func writeFile(t *testing.T, w *tar.Writer, name, content string) {
 
 // A client reaches an address through the control socket.
 func TestConnect(t *testing.T) {
-	echo := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "here") }))
+	echo := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "here")
+	}))
 	defer echo.Close()
 	proxy := httptest.NewServer(http.HandlerFunc(connect))
 	defer proxy.Close()
-	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
+	dial := func(ctx context.Context, _, address string) (net.Conn, error) {
 		conn, err := new(net.Dialer).DialContext(ctx, "tcp", proxy.Listener.Addr().String())
 		if err == nil {
 			_, err = io.WriteString(conn, "CONNECT "+address+" HTTP/1.1\r\nHost: "+address+"\r\n\r\n")
@@ -184,8 +189,11 @@ func TestConnect(t *testing.T) {
 		head := make([]byte, len("HTTP/1.1 200 OK\r\n\r\n"))
 		_, err = io.ReadFull(conn, head)
 		return conn, err
-	}}}
-	response, err := client.Get(echo.URL)
+	}
+	client := &http.Client{Transport: &http.Transport{DialContext: dial}}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, echo.URL, nil)
+	check(t, err)
+	response, err := client.Do(request)
 	check(t, err)
 	defer func() { _ = response.Body.Close() }()
 	if data, err := io.ReadAll(response.Body); err != nil || string(data) != "here" {

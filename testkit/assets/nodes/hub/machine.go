@@ -73,8 +73,9 @@ func (n *machine) Start() error {
 func (n *machine) watch(process *system.Child) {
 	<-process.Done()
 	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.process == process {
+	stopped := n.process != process
+	n.mu.Unlock()
+	if !stopped {
 		fmt.Fprintf(os.Stderr, "node %s ended: %v\n", n.name(), process.Err())
 		os.Exit(1)
 	}

@@ -92,5 +92,5 @@ func (n *network) setPort(index int, up bool) error {
 
 func hardwareAddress(index int) net.HardwareAddr {
 	const localUnicast = 0x02
-	return net.HardwareAddr{localUnicast, 'n', 'o', 'd', 'e', byte(index)}
+	return net.HardwareAddr{localUnicast, 'n', 'o', 'd', 'e', byte(index)} //nolint:gosec // it is below spec.MaxNodes
 }

@@ -4,7 +4,6 @@ package hub
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -87,7 +86,6 @@ func (h *hub) handleAction(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
-		_ = json.NewEncoder(w).Encode(struct{}{})
 		return
 	}
 	http.Error(w, "there is no node "+r.PathValue("name"), http.StatusNotFound)

@@ -10,7 +10,7 @@ type Config struct {
 	Name string `json:"name"`
 	// Index determines the addresses: see package system.
 	Index int `json:"index"`
-	// Dir has the disk, the logs and the socket of the node. It is on the machine's file system.
+	// Dir has the disk and the logs of the node. It is on the machine's file system.
 	Dir string `json:"dir"`
 	// Programs is the folder with kubelet and kube-proxy.
 	Programs string `json:"programs"`
@@ -20,7 +20,7 @@ type Config struct {
 	Kubeconfig      string `json:"kubeconfig"`
 	ProxyKubeconfig string `json:"proxyKubeconfig"`
 	// ClientCA is a file with the authority of the API server's client certificate.
-	ClientCA string `json:"clientCA"`
+	ClientCA string `json:"clientCa"`
 	// Volumes is the folder of the volumes of all nodes.
 	Volumes string `json:"volumes"`
 	// DiskBytes is the size of the disk; the file grows as it is filled.
@@ -29,7 +29,6 @@ type Config struct {
 	LeaseSeconds int `json:"leaseSeconds,omitempty"`
 }
 
-func (c *Config) disk() string   { return filepath.Join(c.Dir, "disk.img") }
-func (c *Config) socket() string { return filepath.Join(c.Dir, "node.sock") }
+func (c *Config) disk() string { return filepath.Join(c.Dir, "disk.img") }
 
 func (c *Config) log(program string) string { return filepath.Join(c.Dir, program+".log") }

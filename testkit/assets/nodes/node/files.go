@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -49,7 +50,7 @@ func (n *node) mount(cgroups system.Cgroups) error {
 	}
 	for _, dir := range onDisk {
 		source := filepath.Join(diskMount, dir)
-		if err := os.MkdirAll(source, 0o755); err != nil { //nolint:gosec // as on a machine
+		if err := os.MkdirAll(source, 0o755); err != nil {
 			return fmt.Errorf("making a folder on the disk: %w", err)
 		}
 		if err := system.MountAll(system.Bind(source, dir)); err != nil {
@@ -122,15 +123,15 @@ func (n *node) writeFiles() error {
 		filepath.Join(cniDir, "10-nodes.conflist"): string(network),
 	}
 	for _, dir := range []string{pluginDir, kubeletDir + "/plugins_registry"} {
-		if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // as on a machine
+		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return fmt.Errorf("making a folder of the driver of volumes: %w", err)
 		}
 	}
 	for name, text := range files {
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil { //nolint:gosec // not secret
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 			return fmt.Errorf("writing the configuration of a node: %w", err)
 		}
-		if err := os.WriteFile(name, []byte(text), 0o644); err != nil { //nolint:gosec // not secret
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil { //nolint:gosec // containers may read them
 			return fmt.Errorf("writing the configuration of a node: %w", err)
 		}
 	}
@@ -206,5 +207,5 @@ state = "/run/containerd"
 // registryConfig makes the hub serve the images of all registries.
 func registryConfig() string {
 	return fmt.Sprintf("[host.%q]\n  capabilities = [\"pull\", \"resolve\"]\n",
-		fmt.Sprintf("http://%s:%d", spec.HubAddress, spec.RegistryPort))
+		"http://"+net.JoinHostPort(spec.HubAddress, strconv.Itoa(spec.RegistryPort)))
 }

@@ -87,7 +87,7 @@ func run(c *Config) error {
 			return err
 		}
 	}
-	return n.serve()
+	select {} // until it is killed
 }
 
 // startPrograms starts containerd, kubelet, kube-proxy and the driver of volumes, and starts each again when it ends.

@@ -1,4 +1,4 @@
-// Command pause is the first process of each pod: it holds the namespaces that the containers share, until it is told to end.
+// Command pause is the first process of each pod: it holds the namespaces that the containers share, until it gets a signal.
 package main
 
 import (

@@ -23,7 +23,7 @@ const (
 )
 
 // NodeAddress returns the address of a node; the first one has index 0.
-func NodeAddress(index int) netip.Addr { return netip.AddrFrom4([4]byte{10, 88, 1, byte(index + 1)}) }
+func NodeAddress(index int) netip.Addr { return netip.AddrFrom4([4]byte{10, 88, 1, byte(index + 1)}) } //nolint:gosec // below MaxNodes
 
 // PodRange returns the addresses of the pods of a node.
 func PodRange(index int) string { return fmt.Sprintf("10.244.%d.0/24", index) }

@@ -1,5 +1,5 @@
-// Package spec describes the network of real nodes to the program that runs it. It has no dependencies, because testkit, which
-// starts that program, imports it as well.
+// Package spec describes the network of real nodes to the program that runs it. It has no dependencies, because testkit,
+// which starts that program, imports it as well.
 package spec
 
 import "path/filepath"
@@ -21,7 +21,7 @@ type Network struct {
 	// Kubeconfig has the credentials of the DNS server.
 	Kubeconfig string `json:"kubeconfig"`
 	// ClientCA is a file with the authority of the API server's client certificate.
-	ClientCA string `json:"clientCA"`
+	ClientCA string `json:"clientCa"`
 	// Nodes are the nodes.
 	Nodes []Node `json:"nodes"`
 	// DiskBytes is the size of the disk of each node.

@@ -70,7 +70,7 @@ func (c Cgroups) dirs() []string {
 // Join makes the group and moves this process into it.
 func (c Cgroups) Join() error {
 	for _, dir := range c.dirs() {
-		if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // as all control groups
+		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return fmt.Errorf("making a control group: %w", err)
 		}
 		if err := inheritCpuset(dir); err != nil {

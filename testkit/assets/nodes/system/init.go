@@ -47,7 +47,7 @@ func (i *Init) reap() {
 		pid, err := unix.Wait4(-1, &status, 0, nil)
 		switch {
 		case errors.Is(err, unix.ECHILD):
-			time.Sleep(idleInterval)
+			<-time.After(idleInterval)
 		case err != nil: // interrupted
 		default:
 			i.ended(pid, status)
@@ -118,7 +118,7 @@ func (i *Init) Keep(c Command, child *Child, pause time.Duration) {
 		if child != nil {
 			<-child.Done()
 		}
-		time.Sleep(pause)
+		<-time.After(pause)
 		var err error
 		if child, err = i.Start(c); err != nil {
 			fmt.Fprintln(os.Stderr, err)

@@ -114,7 +114,8 @@ func startSidecars(t *testing.T, h *host) *testCluster {
 		t.Fatal(err)
 	}
 	k.apply(volumeobjects.Definitions())
-	k.apply(strings.ReplaceAll(strings.ReplaceAll(volumeobjects.Classes, "name: standard", "name: "+className), `: "true"`, `: "false"`))
+	named := strings.ReplaceAll(volumeobjects.Classes, "name: standard", "name: "+className)
+	k.apply(strings.ReplaceAll(named, `: "true"`, `: "false"`))
 	k.registerNode("node-0")
 
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")

@@ -58,13 +58,13 @@ func (c *command) runSandbox(ctx context.Context, k *controller, v view, o upOpt
 	if err != nil {
 		return err
 	}
-	var real *sandbox.RealNodes
+	var realNodes *sandbox.RealNodes
 	if o.real {
-		real = &sandbox.RealNodes{Programs: nodes, Images: o.images}
+		realNodes = &sandbox.RealNodes{Programs: nodes, Images: o.images}
 	}
 	box, err := sandbox.Start(ctx, sandbox.Options{
 		Projects: o.projects, Nodes: o.nodes, Assets: set, Existing: o.existing, WithoutOperators: o.bare, Dir: k.state.Data,
-		Real: real, Report: report, Started: k.started,
+		Real: realNodes, Report: report, Started: k.started,
 	})
 	if err != nil {
 		if ctx.Err() == nil {

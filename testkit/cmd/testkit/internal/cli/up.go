@@ -26,8 +26,8 @@ const background = "TESTKIT_SANDBOX"
 const (
 	// readyTimeout bounds the time in which the samples become Ready.
 	readyTimeout = 2 * time.Minute
-	// realNodes is the default number of real nodes: enough for a pod to move to another one.
-	realNodes = 2
+	// defaultRealNodes is the default number of real nodes: enough for a pod to move to another one.
+	defaultRealNodes = 2
 	// failureLinger is how long a failed background sandbox waits for a client that asks for the reason.
 	failureLinger = 5 * time.Second
 	// askInterval is the interval at which the status of a sandbox in another process is read.
@@ -159,7 +159,7 @@ func (o *upOptions) checkReal() (err error) {
 		return nil
 	}
 	if o.nodes == 0 {
-		o.nodes = realNodes
+		o.nodes = defaultRealNodes
 	}
 	for i := range o.images {
 		if o.images[i], err = filepath.Abs(o.images[i]); err != nil {
@@ -272,8 +272,10 @@ func (c *command) detach(ctx context.Context, box client, unlock func(), o upOpt
 	if err := os.MkdirAll(box.dir.Path(), 0o700); err != nil {
 		return fmt.Errorf("making a folder for the sandbox: %w", err)
 	}
-	args := []string{"up", "--nodes", strconv.Itoa(o.nodes), "--context", o.context(), "--bare=" + strconv.FormatBool(o.bare),
-		"--real=" + strconv.FormatBool(o.real)}
+	args := []string{
+		"up", "--nodes", strconv.Itoa(o.nodes), "--context", o.context(), "--bare=" + strconv.FormatBool(o.bare),
+		"--real=" + strconv.FormatBool(o.real),
+	}
 	for _, dir := range o.images {
 		args = append(args, "--images", dir)
 	}
