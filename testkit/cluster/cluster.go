@@ -126,6 +126,11 @@ func prepare(opts Options) (*Cluster, error) {
 	if opts.Started == nil {
 		opts.Started = func(Component) {}
 	}
+	if opts.Tier == Real {
+		if err := CheckReal(); err != nil {
+			return nil, fmt.Errorf("starting a control plane: %w", err)
+		}
+	}
 	if err := checkBinaries(opts); err != nil {
 		return nil, err
 	}

@@ -29,6 +29,8 @@ type status struct {
 	Context string `json:"context,omitempty"`
 	// WithoutOperators reports that nothing was installed.
 	WithoutOperators bool `json:"bare,omitempty"`
+	// Real reports that the nodes are real.
+	Real bool `json:"real,omitempty"`
 	// Kubeconfig and Programs are set when the cluster is usable. Programs is the folder with kubectl.
 	Kubeconfig string `json:"kubeconfig,omitempty"`
 	Programs   string `json:"programs,omitempty"`

@@ -53,6 +53,7 @@ func (c *command) runSandbox(ctx context.Context, k *controller, v view, o upOpt
 		s.Dirs = o.dirs
 		s.Context = o.context()
 		s.WithoutOperators = o.bare
+		s.Real = o.real
 	})
 	set, nodes, err := c.upAssets(ctx, o)
 	if err != nil {
@@ -110,7 +111,11 @@ func (c *command) applyAndWatch(
 	}
 	ready := make(chan error, 1)
 	go func() {
-		limited, cancel := context.WithTimeout(ctx, readyTimeout)
+		timeout := readyTimeout
+		if o.real {
+			timeout = realReadyTimeout
+		}
+		limited, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
 		ready <- box.WaitReady(limited)
 	}()

@@ -24,8 +24,10 @@ import (
 const background = "TESTKIT_SANDBOX"
 
 const (
-	// readyTimeout bounds the time in which the samples become Ready.
-	readyTimeout = 2 * time.Minute
+	// readyTimeout bounds the time in which the samples become Ready, and realReadyTimeout that on real nodes, where servers
+	// initialize their data.
+	readyTimeout     = 2 * time.Minute
+	realReadyTimeout = 5 * time.Minute
 	// defaultRealNodes is the default number of real nodes: enough for a pod to move to another one.
 	defaultRealNodes = 2
 	// failureLinger is how long a failed background sandbox waits for a client that asks for the reason.
@@ -125,7 +127,7 @@ func (c *command) upOptions(ctx context.Context, args []string) (upOptions, erro
 	}
 	if existing != "" {
 		if o.nodes > 0 || o.bare || o.real {
-			return o, usagef("up: --nodes, --real and --bare are for a cluster of its own: leave them out, or --context")
+			return o, usagef("up: --real, --nodes and --bare are for a cluster of its own: leave them out, or --context")
 		}
 		if o.existing, err = sandbox.FindExisting(existing); err != nil {
 			return o, usagef("up: %w", err)
@@ -248,6 +250,10 @@ func (o *upOptions) fits(s status) error {
 			where = "in the cluster of context " + s.Context
 		}
 		return fmt.Errorf("a sandbox is already running, %s; stop it first: %s", where, stopCommand())
+	}
+	if s.Real != o.real {
+		return fmt.Errorf("a cluster is already running, on %s nodes; stop it first: %s",
+			map[bool]string{true: "real", false: "simulated"}[s.Real], stopCommand())
 	}
 	if s.WithoutOperators != o.bare {
 		return fmt.Errorf("a cluster is already running, %s; stop it first: %s",
