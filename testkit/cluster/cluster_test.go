@@ -104,7 +104,7 @@ func TestBadOptions(t *testing.T) {
 		opts   cluster.Options
 		want   string
 	}{
-		"Tier":     {"there are three", cluster.Options{Tier: "fast"}, `unknown tier "fast"; there are ["api" "workloads" "real"]`},
+		"Tier":     {"there are three", cluster.Options{Tier: "fast"}, `unknown tier "fast"; there are ["api" "workloads"`},
 		"Programs": {"nothing can be started", cluster.Options{Binaries: t.TempDir()}, "finding etcd for the api tier"},
 	}
 	for name, tt := range tests {

@@ -11,7 +11,7 @@ import (
 func TestBare(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
-	check(t, "up in no cluster of its own", w.run("up", "--bare", "--context", "mine", widget), 2, "--real, --nodes and --bare are for")
+	check(t, "up in no cluster of its own", w.run("up", "--bare", "--context", "mine", widget), 2, "--nodes and --bare are for")
 	up := w.run("up", "--bare", "--detach", widget)
 	absolute, err := filepath.Abs(widget)
 	if err != nil {

@@ -212,10 +212,10 @@ func TestHelp(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
 	for _, args := range [][]string{{"help"}, {"--help"}, {"up", "--help"}, {"exec", "-h"}} {
-		check(t, fmt.Sprint(args), w.run(args...), 0, "testkit up [--nodes N] [--detach] [--bare | --context NAME] [DIR ...]")
+		check(t, fmt.Sprint(args), w.run(args...), 0, "testkit up [--real [--images DIR ...]] [--nodes N] [--detach] [--bare | --context NAME] [DIR ...]")
 	}
 	check(t, "explore", w.run("explore", "--help"), 0, "--budget 10m ", "namespaces: [team-a]")
-	check(t, "no command", w.run(), 2, "testkit up [--nodes N] [--detach] [--bare | --context NAME] [DIR ...]")
+	check(t, "no command", w.run(), 2, "testkit up [--real [--images DIR ...]] [--nodes N] [--detach] [--bare | --context NAME] [DIR ...]")
 }
 
 // TestControllerRuntimeHasALogger checks that a logger is set. Otherwise controller-runtime prints a stack trace if
