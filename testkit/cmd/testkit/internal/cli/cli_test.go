@@ -211,11 +211,12 @@ func TestBadInput(t *testing.T) {
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
+	const up = "testkit up [--real [--images DIR ...]] [--nodes N] [--detach] [--bare | --context NAME] [DIR ...]"
 	for _, args := range [][]string{{"help"}, {"--help"}, {"up", "--help"}, {"exec", "-h"}} {
-		check(t, fmt.Sprint(args), w.run(args...), 0, "testkit up [--real [--images DIR ...]] [--nodes N] [--detach] [--bare | --context NAME] [DIR ...]")
+		check(t, fmt.Sprint(args), w.run(args...), 0, up)
 	}
 	check(t, "explore", w.run("explore", "--help"), 0, "--budget 10m ", "namespaces: [team-a]")
-	check(t, "no command", w.run(), 2, "testkit up [--real [--images DIR ...]] [--nodes N] [--detach] [--bare | --context NAME] [DIR ...]")
+	check(t, "no command", w.run(), 2, up)
 }
 
 // TestControllerRuntimeHasALogger checks that a logger is set. Otherwise controller-runtime prints a stack trace if
