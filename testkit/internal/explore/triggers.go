@@ -1,6 +1,7 @@
 package explore
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -8,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/homeostat-dev/homeostat/testkit/internal/fault"
 	"github.com/homeostat-dev/homeostat/testkit/internal/history"
@@ -237,11 +240,11 @@ func (c *triggerControls) MarkUntried(reason string) { c.impossible = reason }
 func (c *triggerControls) IsUntried() bool           { return c.impossible != "" }
 
 // AwaitReaction implements fault.Run.
-func (c controls) AwaitReaction() bool { return c.r.awaitReaction() }
+func (c controls) AwaitReaction(deleted types.UID) bool { return c.r.awaitReaction(deleted) }
 
-// awaitReaction waits until the operator has written something since the last change by the user, and reports whether it
-// did before its timeout, or before it was known to have nothing to do.
-func (r *run) awaitReaction() bool {
+// awaitReaction waits until the operator has written something since the last change by the user, the deletion of an object,
+// and reports whether it did before its timeout, or before it was known to have nothing to do.
+func (r *run) awaitReaction(deleted types.UID) bool {
 	var since time.Time
 	for _, c := range r.user.Calls() {
 		if c.IsWrite() {
@@ -252,7 +255,7 @@ func (r *run) awaitReaction() bool {
 	defer cancel()
 	idle := r.idle.AllIdle()
 	for {
-		if r.hasWrittenSince(since) {
+		if r.hasReactedSince(since, deleted) {
 			return true
 		}
 		if r.isFinal(ctx, r.step, idle) {
@@ -266,11 +269,15 @@ func (r *run) awaitReaction() bool {
 	}
 }
 
-// hasWrittenSince reports whether a write of the operator has changed something since a time.
-func (v *view) hasWrittenSince(since time.Time) bool {
+// hasReactedSince reports whether a write of the operator has changed something since a time, and was not made in ignorance
+// of the deletion of an object. The event of a child that was garbage may come before that of its owner, and an operator
+// may create the child again meanwhile.
+func (v *view) hasReactedSince(since time.Time, deleted types.UID) bool {
 	effective, began := v.effective(), v.operator.Began()
 	for i, c := range v.operator.Calls() {
-		if effective[i] && c.Resource != "events" && !intercept.IsLease(c.Request) && began.Add(c.Ended).After(since) {
+		ignorant := c.UID != string(deleted) && bytes.Contains(c.Sent, []byte(deleted))
+		if effective[i] && !ignorant && c.Resource != "events" && !intercept.IsLease(c.Request) &&
+			began.Add(c.Ended).After(since) {
 			return true
 		}
 	}

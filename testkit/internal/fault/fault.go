@@ -203,8 +203,10 @@ type Steps interface {
 	Converge(step int) bool
 	// Await waits until the history satisfies done, but no longer than the timeout of a step.
 	Await(done func() bool)
-	// AwaitReaction waits until the operator writes after the last change by the user, and reports whether it did in time.
-	AwaitReaction() bool
+	// AwaitReaction waits until the operator writes after the user has deleted an object, and reports whether it did in time.
+	// A write that refers to the UID of that object, such as that of a child, does not count: the operator has not noticed
+	// the deletion.
+	AwaitReaction(deleted types.UID) bool
 	// AwaitWrites waits until the history shows every write.
 	AwaitWrites()
 	// TearDown deletes the custom resources and waits for the cleanup.

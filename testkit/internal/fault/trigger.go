@@ -104,7 +104,7 @@ func triggerByRecreation(r Run, input baseline.Child) bool {
 		if readiness.IsCustom(live.Object) {
 			awaitCollected(r, live)
 		} else {
-			reacted = r.AwaitReaction()
+			reacted = r.AwaitReaction(live.Object.GetUID())
 		}
 		r.WaitIdle()
 	})
