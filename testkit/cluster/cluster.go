@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/homeostat-dev/homeostat/testkit/assets"
+	"github.com/homeostat-dev/homeostat/testkit/assets/nodes/spec"
 	"github.com/homeostat-dev/homeostat/testkit/internal/egress"
 	"github.com/homeostat-dev/homeostat/testkit/internal/process"
 )
@@ -129,6 +130,9 @@ func prepare(opts Options) (*Cluster, error) {
 	if opts.Tier == Real {
 		if err := CheckReal(); err != nil {
 			return nil, fmt.Errorf("starting a control plane: %w", err)
+		}
+		if opts.Nodes > spec.MaxNodes {
+			return nil, fmt.Errorf("starting a control plane: there can be %d real nodes at most, not %d", spec.MaxNodes, opts.Nodes)
 		}
 	}
 	if err := checkBinaries(opts); err != nil {

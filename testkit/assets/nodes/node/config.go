@@ -8,7 +8,7 @@ import "path/filepath"
 // A Config describes a node. The hub writes it to the standard input of the node's process.
 type Config struct {
 	Name string `json:"name"`
-	// Index determines the addresses: see package system.
+	// Index determines the addresses: see package spec.
 	Index int `json:"index"`
 	// Dir has the disk and the logs of the node. It is on the machine's file system.
 	Dir string `json:"dir"`

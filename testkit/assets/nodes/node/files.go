@@ -88,16 +88,16 @@ func (n *node) mountDisk() error {
 func (n *node) programs() map[string][]string {
 	return map[string][]string{
 		"containerd": {"containerd", "--config", runDir + "/containerd.toml"},
-		"kubelet": {
-			filepath.Join(n.Programs, "kubelet"), "--config=" + runDir + "/kubelet.json", "--kubeconfig=" + n.Kubeconfig,
+		spec.Kubelet: {
+			filepath.Join(n.Programs, spec.Kubelet), "--config=" + runDir + "/kubelet.json", "--kubeconfig=" + n.Kubeconfig,
 			"--hostname-override=" + n.Name, "--node-ip=" + spec.NodeAddress(n.Index).String(), "--root-dir=" + kubeletDir,
 		},
 		spec.Volume: {
 			filepath.Join(n.Programs, spec.Volume), "node", "--socket", pluginDir + "/csi.sock", "--dir", n.Volumes,
 			"--node-name", n.Name, "--plugins-registry", kubeletDir + "/plugins_registry",
 		},
-		"kube-proxy": {
-			filepath.Join(n.Programs, "kube-proxy"), "--kubeconfig=" + n.ProxyKubeconfig, "--hostname-override=" + n.Name,
+		spec.KubeProxy: {
+			filepath.Join(n.Programs, spec.KubeProxy), "--kubeconfig=" + n.ProxyKubeconfig, "--hostname-override=" + n.Name,
 			"--proxy-mode=nftables", "--cluster-cidr=" + spec.PodNetwork, "--conntrack-max-per-core=0",
 			"--conntrack-tcp-timeout-established=0", "--conntrack-tcp-timeout-close-wait=0",
 			"--metrics-bind-address=127.0.0.1:10249", "--healthz-bind-address=127.0.0.1:10256",

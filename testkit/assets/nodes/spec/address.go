@@ -9,8 +9,6 @@ import (
 const (
 	// HubAddress is the address of the API server, the DNS server and the image registry in the network of the nodes.
 	HubAddress = "10.88.0.1"
-	// NodeNetwork has the addresses of the nodes.
-	NodeNetwork = "10.88.0.0/16"
 	// PodNetwork has the addresses of all pods.
 	PodNetwork = "10.244.0.0/16"
 	// ClusterDNS is the address of the Service of the DNS server, and Kubernetes that of the API server.

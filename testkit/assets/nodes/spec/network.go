@@ -18,7 +18,7 @@ type Network struct {
 	APIServer string `json:"apiServer"`
 	// APIServerPort is the port of the API server.
 	APIServerPort int `json:"apiServerPort"`
-	// Kubeconfig has the credentials of the DNS server.
+	// Kubeconfig has the credentials of the DNS server and of the controllers of volumes.
 	Kubeconfig string `json:"kubeconfig"`
 	// ClientCA is a file with the authority of the API server's client certificate.
 	ClientCA string `json:"clientCa"`

@@ -67,20 +67,32 @@ func (c Cgroups) dirs() []string {
 	return dirs
 }
 
+// joinAttempts bounds the attempts to join a group.
+const joinAttempts = 10
+
 // Join makes the group and moves this process into it.
 func (c Cgroups) Join() error {
 	for _, dir := range c.dirs() {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return fmt.Errorf("making a control group: %w", err)
+		err := join(dir)
+		// Another network that starts may remove the group as long as it is empty: see RemoveUnusedCgroups.
+		for attempt := 1; errors.Is(err, os.ErrNotExist) && attempt < joinAttempts; attempt++ {
+			err = join(dir)
 		}
-		if err := inheritCpuset(dir); err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
+		if err != nil {
 			return fmt.Errorf("joining a control group: %w", err)
 		}
 	}
 	return nil
+}
+
+func join(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	if err := inheritCpuset(dir); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(os.Getpid())), 0o600)
 }
 
 // inheritCpuset copies the processors and memory nodes of the parent groups: without them, a group of version 1 takes no
