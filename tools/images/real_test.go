@@ -57,10 +57,12 @@ var base struct {
 func baseFolder(t *testing.T) string {
 	t.Helper()
 	base.once.Do(func() {
-		base.folder, base.err = os.MkdirTemp("", "images") //nolint:usetesting // of all tests
-		if base.err == nil {
-			base.err = run(t.Context(), []string{"base", "-o", base.folder}, io.Discard)
+		folder, err := os.MkdirTemp("", "images") //nolint:usetesting // of all tests
+		if err == nil {
+			err = run(t.Context(), []string{"base", "-o", folder}, io.Discard)
 		}
+		base.folder = folder
+		base.err = err
 	})
 	if base.err != nil {
 		t.Fatal(base.err)

@@ -44,7 +44,7 @@ func TestPersons(t *testing.T) {
 		"Binary":      {"A binary file is no text.", "a.png", "\x00 nobody\n", nil},
 		"Fixture":     {"Fixtures may be wrong on purpose.", "a/testdata/a.txt", "nobody\n", nil},
 		"Released":    {"What is released stays.", "olm/released/x/a.yaml", "nobody\n", nil},
-		"Account":     {"It is the name of an account.", "tools/images/files/passwd", "nobody:x:65534\n", nil},
+		"Account":     {"The file lists accounts.", "tools/images/files/passwd", "nobody:x:65534\n", nil},
 		"NoPrefix":    {"The exceptions are whole names.", "a/LICENSE", "nobody\n", says("a/LICENSE:1", "nobody")},
 	} {
 		t.Run(name, func(t *testing.T) {
