@@ -234,6 +234,7 @@ func ownedBy(owners ...client.Object) option {
 func blocking(o client.Object) {
 	refs := o.GetOwnerReferences()
 	refs[len(refs)-1].BlockOwnerDeletion = new(true)
+	o.SetOwnerReferences(refs) // those of an unstructured object are a copy
 }
 
 const finalizer = "test.homeostat.dev/hold"
