@@ -1,11 +1,13 @@
 package testkit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -36,6 +38,7 @@ type connection struct {
 	existing bool // the cluster of TESTKIT_KUBECONFIG, without our garbage collector
 	private  bool // used by one test only
 	config   *rest.Config
+	dir      string // of the control plane; empty for an existing cluster
 	release  func()
 	scheme   *runtime.Scheme
 	http     *http.Client
@@ -98,22 +101,18 @@ func (e *Env) connect(ctx context.Context, private bool) (*connection, error) {
 
 // acquire leases a control plane of the tests' own.
 func (c *connection) acquire(ctx context.Context, objects []*unstructured.Unstructured) error {
-	tier := cluster.API
-	if c.env.Workloads {
-		tier = cluster.Workloads
-	}
-	set, err := assets.Find(ctx, assets.Options{Programs: cluster.Programs(tier), Progress: assets.Print(os.Stderr)})
+	request, err := c.env.request(ctx)
 	if err != nil {
 		return err
 	}
-	lease, err := environment.Acquire(ctx, environment.Request{
-		Tier: tier, Nodes: c.env.Nodes, Binaries: set.Dir, Objects: objects, Private: c.private, UntilGoCommandEnds: true,
-	})
+	request.Objects, request.Private, request.UntilGoCommandEnds = objects, c.private, true
+	lease, err := environment.Acquire(ctx, request)
 	if err != nil {
 		return err
 	}
 	done := make(chan struct{})
 	c.config = lease.Config
+	c.dir = lease.Dir
 	c.release = func() {
 		close(done)
 		lease.Release()
@@ -126,6 +125,33 @@ func (c *connection) acquire(ctx context.Context, objects []*unstructured.Unstru
 		}
 	}()
 	return nil
+}
+
+// request finds the programs of the control plane, and describes it.
+func (e *Env) request(ctx context.Context) (environment.Request, error) {
+	r := environment.Request{Tier: cluster.API, Nodes: e.Nodes}
+	switch {
+	case e.Real != nil:
+		r.Tier = cluster.Real
+		r.Nodes = cmp.Or(e.Real.Count, defaultRealNodes)
+		nodes, err := assets.FindNodes(ctx, assets.Options{Progress: assets.Print(os.Stderr)})
+		if err != nil {
+			return r, err
+		}
+		r.Real = environment.RealNodes{NodePrograms: nodes.Dir, NodeLease: e.Real.Lease}
+		for _, dir := range e.Real.Images {
+			absolute, err := filepath.Abs(dir) // the control plane runs in another folder
+			if err != nil {
+				return r, fmt.Errorf("finding Env.Real.Images: %w", err)
+			}
+			r.Real.Images = append(r.Real.Images, absolute)
+		}
+	case e.Workloads:
+		r.Tier = cluster.Workloads
+	}
+	set, err := assets.Find(ctx, assets.Options{Programs: cluster.Programs(r.Tier), Progress: assets.Print(os.Stderr)})
+	r.Binaries = set.Dir
+	return r, err
 }
 
 // useExisting prepares an existing cluster. Installed objects are never removed from it.

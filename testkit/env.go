@@ -74,6 +74,8 @@ type Env struct {
 	Workloads bool
 	// Nodes is the minimum number of simulated nodes. The default and the lower limit are 3.
 	Nodes int
+	// Real makes the nodes real: pods are containers. It replaces Workloads and Nodes.
+	Real *RealNodes
 	// Private requests a control plane that no other package uses. Prefer the option Private, for a single test.
 	Private bool
 }

@@ -80,6 +80,11 @@ func New(t testing.TB, opts ...Option) *K {
 	for _, opt := range opts {
 		opt(&o)
 	}
+	if skip, err := shared.env.checkRealNodes(); err != nil {
+		t.Fatal(err)
+	} else if skip != nil {
+		t.Skip(skip)
+	}
 	conn, err := connect(t.Context(), o)
 	switch {
 	case errors.Is(err, errPrivate):
@@ -161,7 +166,7 @@ func (k *K) createNamespace() error {
 	if err := k.admin.Create(k.Context(), k.namespace); err != nil {
 		return fmt.Errorf("creating the test's namespace: %w", err)
 	}
-	if !k.conn.env.Workloads {
+	if !k.conn.env.Workloads && k.conn.env.Real == nil {
 		return nil
 	}
 	// A controller creates this account after some milliseconds. Without it no pod can be created.

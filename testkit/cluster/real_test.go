@@ -4,8 +4,6 @@ package cluster_test
 
 import (
 	"context"
-	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,9 +22,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/homeostat-dev/homeostat/testkit/assets"
-	"github.com/homeostat-dev/homeostat/testkit/assets/nodes/image"
 	"github.com/homeostat-dev/homeostat/testkit/assets/nodes/spec"
 	"github.com/homeostat-dev/homeostat/testkit/cluster"
+	"github.com/homeostat-dev/homeostat/testkit/internal/realnode"
 )
 
 // realTimeout bounds each wait of the tests with real nodes.
@@ -54,13 +52,7 @@ func startReal(t *testing.T, nodes int) (*cluster.Cluster, kubernetes.Interface)
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	built, err := image.FromProgram(web)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := image.Push(t.Context(), filepath.Join(c.Dir(), spec.ControlSocket), "example/web:1", built); err != nil {
-		t.Fatal(err)
-	}
+	check(t, hub(c).LoadProgram(t.Context(), "example/web:1", web))
 	client, err := kubernetes.NewForConfig(c.Config())
 	if err != nil {
 		t.Fatal(err)
@@ -147,9 +139,9 @@ func TestReal(t *testing.T) {
 		t.Errorf("on the other node came %q", out)
 	}
 
-	act(t, c, node.Name, "stop")
+	check(t, hub(c).ActOnNode(t.Context(), node.Name, "stop"))
 	eventually(t, "the node is not ready", nodeIs(client, node.Name, false))
-	act(t, c, node.Name, "start")
+	check(t, hub(c).ActOnNode(t.Context(), node.Name, "start"))
 	eventually(t, "the node is ready", nodeIs(client, node.Name, true))
 }
 
@@ -242,21 +234,8 @@ func get(t *testing.T, client kubernetes.Interface, url string) string {
 	return last
 }
 
-// act turns a node off or on.
-func act(t *testing.T, c *cluster.Cluster, node, action string) {
-	t.Helper()
-	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(c.Dir(), spec.ControlSocket))
-	}}}
-	defer client.CloseIdleConnections()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://hub/nodes/"+node+"/"+action, nil)
-	check(t, err)
-	response, err := client.Do(request)
-	check(t, err)
-	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode != http.StatusOK {
-		t.Fatalf("%s %s: %s", action, node, response.Status)
-	}
+func hub(c *cluster.Cluster) realnode.Hub {
+	return realnode.Hub{Socket: filepath.Join(c.Dir(), spec.ControlSocket)}
 }
 
 func nodeIs(client kubernetes.Interface, name string, ready bool) func(context.Context) (bool, error) {

@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/homeostat-dev/homeostat/testkit/assets"
-	"github.com/homeostat-dev/homeostat/testkit/assets/nodes/image"
 	"github.com/homeostat-dev/homeostat/testkit/assets/nodes/spec"
 	"github.com/homeostat-dev/homeostat/testkit/internal/manifest"
+	"github.com/homeostat-dev/homeostat/testkit/internal/realnode"
 )
 
 // RealNodes makes the nodes of a sandbox real: pods are containers. It needs Linux and root.
@@ -54,10 +54,6 @@ func (s *Sandbox) startInPods(ctx context.Context, programs []string) error {
 // pushImage makes an image with the program of an operator, and gives it to the nodes under the name in the operator's
 // Deployment.
 func (s *Sandbox) pushImage(ctx context.Context, p *Project, program string) error {
-	built, err := image.FromProgram(program)
-	if err != nil {
-		return err
-	}
-	socket := filepath.Join(s.lease.Dir, spec.ControlSocket)
-	return image.Push(ctx, socket, p.Deployment.Spec.Template.Spec.Containers[0].Image, built)
+	hub := realnode.Hub{Socket: filepath.Join(s.lease.Dir, spec.ControlSocket)}
+	return hub.LoadProgram(ctx, p.Deployment.Spec.Template.Spec.Containers[0].Image, program)
 }

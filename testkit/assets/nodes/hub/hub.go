@@ -77,6 +77,7 @@ type hub struct {
 
 	init   *system.Init
 	images http.Handler // the registry
+	blobs  *blobs       // of the registry
 	bridge *network
 	nodes  []*machine
 }

@@ -59,7 +59,8 @@ func (h *hub) newRegistry(written string) error {
 		}
 	}
 	h.images = handler
-	return h.addPause(handler, b)
+	h.blobs = b
+	return h.addPause()
 }
 
 // putManifest adds the manifest of an image to a registry that has its layers.

@@ -33,9 +33,7 @@ func check(t *testing.T, err error) {
 // program returns an image of a file with this content.
 func program(t *testing.T, content string) v1.Image {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "program")
-	check(t, os.WriteFile(file, []byte(content), 0o700))
-	made, err := image.FromProgram(file)
+	made, err := image.FromProgram("program", []byte(content))
 	check(t, err)
 	return made
 }
@@ -88,17 +86,12 @@ func fetch(t *testing.T, url string) string {
 	return string(data)
 }
 
-// The registry has the images of archives with those of their indexes, the image of pause, and what clients push.
+// The registry has the images of archives with those of their indexes, the image of pause, and those of programs.
 func TestRegistry(t *testing.T) {
 	dir := t.TempDir()
 	writeArchive(t, dir)
-	_, server := startRegistry(t, dir)
-	socket := filepath.Join(t.TempDir(), "socket")
-	listener, err := net.Listen("unix", socket)
-	check(t, err)
-	go func() { _ = http.Serve(listener, server.Config.Handler) }()
-	t.Cleanup(func() { _ = listener.Close() })
-	check(t, image.Push(t.Context(), socket, "registry.invalid/pushed:dev", program(t, "pushed")))
+	h, server := startRegistry(t, dir)
+	check(t, h.addProgram("registry.invalid/pushed:dev", "program", []byte("pushed")))
 
 	for repository, want := range map[string]string{
 		"library/single/manifests/1": "single", "testkit/pause/manifests/1": "pause", "pushed/manifests/dev": "pushed",

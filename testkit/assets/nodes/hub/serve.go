@@ -23,7 +23,9 @@ const dialTimeout = 10 * time.Second
 //
 //   - CONNECT connects to an address in the network of the nodes
 //   - /v2/ is the registry of the nodes
+//   - PUT /programs/FILE?image=NAME makes an image with a static program
 //   - POST /nodes/NAME/{start,stop,isolate,connect} acts on a node
+//   - POST /nodes/NAME/containers/ID/{kill,pause,continue} acts on a container
 func (h *hub) serve() error {
 	file := filepath.Join(h.Dir, spec.ControlSocket)
 	if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -36,6 +38,8 @@ func (h *hub) serve() error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /nodes/{name}/{action}", h.handleAction)
 	mux.Handle("/v2/", h.images)
+	mux.HandleFunc("PUT /programs/{file}", h.handleProgram)
+	mux.HandleFunc("POST /nodes/{name}/containers/{id}/{action}", h.handleContainer)
 	server := &http.Server{ReadHeaderTimeout: dialTimeout, Handler: http.HandlerFunc(
 		func(w http.ResponseWriter, r *http.Request) {
 			if r.Method == http.MethodConnect {
@@ -69,24 +73,51 @@ func connect(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *hub) handleAction(w http.ResponseWriter, r *http.Request) {
-	for _, m := range h.nodes {
-		if m.name() != r.PathValue("name") {
-			continue
-		}
-		action, ok := map[string]func() error{
-			"start": m.Start, "stop": m.Stop,
-			"isolate": func() error { return h.bridge.setPort(m.index, false) },
-			"connect": func() error { return h.bridge.setPort(m.index, true) },
-		}[r.PathValue("action")]
-		if !ok {
-			http.Error(w, "there is no action "+r.PathValue("action"), http.StatusNotFound)
-			return
-		}
-		if err := action(); err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-			return
-		}
+	m := h.machine(w, r)
+	if m == nil {
 		return
 	}
+	act(w, r, map[string]func() error{
+		"start": m.Start, "stop": m.Stop,
+		"isolate": func() error { return h.bridge.setPort(m.index, false) },
+		"connect": func() error { return h.bridge.setPort(m.index, true) },
+	})
+}
+
+func (h *hub) handleContainer(w http.ResponseWriter, r *http.Request) {
+	m := h.machine(w, r)
+	if m == nil {
+		return
+	}
+	group, err := m.container(r.PathValue("id"))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusNotFound)
+		return
+	}
+	act(w, r, map[string]func() error{
+		"kill": group.Kill, "pause": func() error { return group.Freeze(true) }, "continue": func() error { return group.Freeze(false) },
+	})
+}
+
+// machine returns the node of a request, or responds that there is none.
+func (h *hub) machine(w http.ResponseWriter, r *http.Request) *machine {
+	for _, m := range h.nodes {
+		if m.name() == r.PathValue("name") {
+			return m
+		}
+	}
 	http.Error(w, "there is no node "+r.PathValue("name"), http.StatusNotFound)
+	return nil
+}
+
+// act does the action of a request.
+func act(w http.ResponseWriter, r *http.Request, actions map[string]func() error) {
+	action, ok := actions[r.PathValue("action")]
+	if !ok {
+		http.Error(w, "there is no action "+r.PathValue("action"), http.StatusNotFound)
+		return
+	}
+	if err := action(); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+	}
 }

@@ -6,8 +6,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
@@ -21,16 +19,11 @@ const user = "65532:65532"
 
 // FromProgram returns an image with a static program in its root folder, which is what a container of it runs. Nothing is
 // compressed.
-func FromProgram(program string) (v1.Image, error) {
-	data, err := os.ReadFile(program)
-	if err != nil {
-		return nil, fmt.Errorf("making an image: %w", err)
-	}
+func FromProgram(file string, data []byte) (v1.Image, error) {
 	const mode = 0o755
-	file := filepath.Base(program)
 	var layer bytes.Buffer
 	w := tar.NewWriter(&layer)
-	err = w.WriteHeader(&tar.Header{Name: file, Mode: mode, Size: int64(len(data)), Typeflag: tar.TypeReg})
+	err := w.WriteHeader(&tar.Header{Name: file, Mode: mode, Size: int64(len(data)), Typeflag: tar.TypeReg})
 	if err == nil {
 		_, err = w.Write(data)
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"path/filepath"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -17,23 +18,43 @@ import (
 )
 
 // addPause adds the image of the first process of each pod.
-func (h *hub) addPause(handler http.Handler, b *blobs) error {
-	pause, err := image.FromProgram(filepath.Join(h.Programs, spec.Pause))
+func (h *hub) addPause() error {
+	data, err := os.ReadFile(filepath.Join(h.Programs, spec.Pause))
+	if err != nil {
+		return fmt.Errorf("making image %s: %w", spec.PauseImage, err)
+	}
+	return h.addProgram(spec.PauseImage, spec.Pause, data)
+}
+
+// addProgram adds an image with a static program.
+func (h *hub) addProgram(name, file string, data []byte) error {
+	made, err := image.FromProgram(file, data)
 	if err != nil {
 		return err
 	}
-	if err := b.putImage(pause); err != nil {
-		return fmt.Errorf("adding image %s: %w", spec.PauseImage, err)
+	if err := h.blobs.putImage(made); err != nil {
+		return fmt.Errorf("adding image %s: %w", name, err)
 	}
-	manifest, err := pause.RawManifest()
+	manifest, err := made.RawManifest()
 	if err != nil {
-		return fmt.Errorf("adding image %s: %w", spec.PauseImage, err)
+		return fmt.Errorf("adding image %s: %w", name, err)
 	}
-	mediaType, err := pause.MediaType()
+	mediaType, err := made.MediaType()
 	if err != nil {
-		return fmt.Errorf("adding image %s: %w", spec.PauseImage, err)
+		return fmt.Errorf("adding image %s: %w", name, err)
 	}
-	return putManifest(handler, archivedImage{name: spec.PauseImage, mediaType: mediaType, manifest: manifest})
+	return putManifest(h.images, archivedImage{name: name, mediaType: mediaType, manifest: manifest})
+}
+
+// handleProgram serves a request with a static program, and makes an image of it: see serve.
+func (h *hub) handleProgram(w http.ResponseWriter, r *http.Request) {
+	data, err := io.ReadAll(r.Body)
+	if err == nil {
+		err = h.addProgram(r.FormValue("image"), r.PathValue("file"), data)
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+	}
 }
 
 // putImage adds the layers and the configuration of an image.

@@ -1,0 +1,124 @@
+//go:build linux
+
+package realnode_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/homeostat-dev/homeostat/testkit"
+)
+
+func TestMain(m *testing.M) {
+	testkit.Main(m, testkit.Env{Real: &testkit.RealNodes{Lease: 4 * time.Second}})
+}
+
+// start returns a test with real nodes that have the image example/web.
+func start(t *testing.T, opts ...testkit.Option) *testkit.K {
+	t.Helper()
+	if os.Getenv("TESTKIT_NODES") == "" {
+		t.Skip("real nodes are not tested without TESTKIT_NODES=1: see make test/nodes")
+	}
+	k := testkit.New(t, opts...)
+	k.Timeout = 2 * time.Minute
+	program := filepath.Join(t.TempDir(), "web")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../cluster/testdata/web")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	k.LoadProgram("example/web:1", program)
+	return k
+}
+
+// pod has a web server.
+func pod(name string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{
+		TerminationGracePeriodSeconds: new(int64(1)),
+		Containers: []corev1.Container{{
+			Name: "main", Image: "example/web:1",
+			ReadinessProbe: &corev1.Probe{PeriodSeconds: 1, FailureThreshold: 1, ProbeHandler: corev1.ProbeHandler{
+				HTTPGet: &corev1.HTTPGetAction{Path: "/", Port: intstr.FromInt32(8080)},
+			}},
+		}},
+	}}
+}
+
+func restarts(p *corev1.Pod) int32 {
+	if len(p.Status.ContainerStatuses) == 0 {
+		return -1
+	}
+	return p.Status.ContainerStatuses[0].RestartCount
+}
+
+// A killed container is started again by the kubelet, and counted.
+func TestKill(t *testing.T) {
+	t.Parallel()
+	k := start(t)
+	p := pod("killed")
+	k.Apply(p)
+	k.Eventually(p, testkit.Ready())
+	k.Container(p, "main").Kill()
+	k.Eventually(p, testkit.Match("restarted", func(p *corev1.Pod) bool { return restarts(p) == 1 }))
+}
+
+// A paused container answers no probe, and goes on later.
+func TestPause(t *testing.T) {
+	t.Parallel()
+	k := start(t)
+	p := pod("paused")
+	k.Apply(p)
+	k.Eventually(p, testkit.Ready())
+	c := k.Container(p, "main")
+	c.Pause()
+	k.Eventually(p, testkit.Condition("Ready", metav1.ConditionFalse))
+	c.Continue()
+	k.Eventually(p, testkit.Ready())
+	if restarts(p) != 0 {
+		t.Errorf("the container was restarted %d times", restarts(p))
+	}
+}
+
+// The pod on a node without power stays, with the last state that the node has told, and runs again with the node.
+func TestPowerLoss(t *testing.T) {
+	t.Parallel()
+	k := start(t, testkit.Private())
+	p := pod("lost")
+	p.Spec.NodeName = "node-1"
+	k.Apply(p)
+	k.Eventually(p, testkit.Ready())
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}}
+	k.Node("node-1").Stop()
+	k.Eventually(node, testkit.Condition("Ready", metav1.ConditionStatus(corev1.ConditionUnknown)))
+	k.Node("node-1").Start()
+	k.Eventually(node, testkit.Condition("Ready", metav1.ConditionTrue))
+	k.Eventually(p, testkit.Match("running again", func(p *corev1.Pod) bool {
+		return p.Status.Phase == corev1.PodRunning && restarts(p) == 1
+	}))
+}
+
+// The containers of an isolated node go on: they were not restarted when it is connected again.
+func TestIsolation(t *testing.T) {
+	t.Parallel()
+	k := start(t, testkit.Private())
+	p := pod("isolated")
+	p.Spec.NodeName = "node-0"
+	k.Apply(p)
+	k.Eventually(p, testkit.Ready())
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-0"}}
+	k.Node("node-0").Isolate()
+	k.Eventually(node, testkit.Condition("Ready", metav1.ConditionStatus(corev1.ConditionUnknown)))
+	k.Node("node-0").Connect()
+	k.Eventually(node, testkit.Condition("Ready", metav1.ConditionTrue))
+	k.Eventually(p, testkit.Ready())
+	if restarts(p) != 0 {
+		t.Errorf("the container was restarted %d times", restarts(p))
+	}
+}
