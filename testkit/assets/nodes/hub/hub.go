@@ -109,5 +109,8 @@ func run(c *spec.Network) error {
 			return err
 		}
 	}
+	if err := h.startPolicies(); err != nil {
+		return err
+	}
 	return h.serve()
 }

@@ -22,6 +22,7 @@ type machine struct {
 
 	mu      sync.Mutex
 	process *system.Child // nil while it is off
+	rules   string        // of its firewall, see policy.State
 }
 
 func (n *machine) name() string { return n.hub.Nodes[n.index].Name }
@@ -65,6 +66,7 @@ func (n *machine) Start() error {
 		return fmt.Errorf("starting node %s: %w", n.name(), err)
 	}
 	n.process = process
+	n.rules = ""
 	go n.watch(process)
 	return nil
 }
