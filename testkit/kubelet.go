@@ -63,17 +63,14 @@ func (s *NamespacedKubelet) ReconnectNode(node string) {
 
 func (s *NamespacedKubelet) needPrivate() {
 	s.k.t.Helper()
-	if !s.k.conn.private {
+	if !s.k.ownsNodes() {
 		s.k.t.Fatal("changing a node: other tests use it too; give this test testkit.New(t, testkit.Private())")
 	}
 }
 
 func (s *NamespacedKubelet) do(call func(context.Context, *kubelet.Kubelet) error) {
 	s.k.t.Helper()
-	if !s.k.conn.env.Workloads {
-		s.k.t.Fatal("scripting pods: no node runs them; set Env.Workloads")
-	}
-	sim, err := kubelet.New(s.k.Config)
+	sim, err := s.k.simulated()
 	if err == nil {
 		err = call(s.k.Context(), sim)
 	}

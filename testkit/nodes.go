@@ -2,18 +2,20 @@ package testkit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/homeostat-dev/homeostat/testkit/assets/nodes/spec"
 	"github.com/homeostat-dev/homeostat/testkit/cluster"
+	"github.com/homeostat-dev/homeostat/testkit/internal/podplane"
 	"github.com/homeostat-dev/homeostat/testkit/internal/realnode"
+	"github.com/homeostat-dev/homeostat/testkit/kubelet"
 )
 
 // RealNodes describes nodes whose pods are containers: see docs/real-nodes.md. They need Linux and root. Where they cannot
@@ -42,18 +44,18 @@ func (e *Env) checkRealNodes() (skip, err error) {
 	return missing, nil
 }
 
-// A Node is a real node: see Env.Real. Its methods change what all tests of a control plane see, so they need Private. The
-// changes are reverted when the test ends.
+// A Node is a node of Env.Real or Env.Workloads. Its methods change what all tests of a control plane see, so they need
+// Private. The changes are reverted when the test ends.
 type Node struct {
 	k    *K
 	name string
 }
 
-// Node returns a real node.
+// Node returns a node.
 func (k *K) Node(name string) *Node { return &Node{k: k, name: name} }
 
 // Stop turns the node off: all its processes end at once, containers included, and what they have not synchronized to
-// volumes is lost. The API server notices when the node's lease has expired.
+// volumes is lost. The API server notices when the node's lease has expired; that of a simulated node expires at once.
 func (n *Node) Stop() {
 	n.k.t.Helper()
 	n.act("stop", "turns %s off")
@@ -66,7 +68,7 @@ func (n *Node) Start() {
 	n.act("start", "turns %s on")
 }
 
-// Isolate ends all connections of the node: no packet passes, but its containers go on.
+// Isolate ends all connections of the node: no packet passes, but its containers go on. On a simulated node it is Stop.
 func (n *Node) Isolate() {
 	n.k.t.Helper()
 	n.act("isolate", "isolates %s")
@@ -81,95 +83,142 @@ func (n *Node) Connect() {
 
 func (n *Node) act(action, what string) {
 	n.k.t.Helper()
-	hub := n.k.hub()
-	if !n.k.conn.private {
+	if !n.k.ownsNodes() {
 		n.k.t.Fatal("changing a node: other tests use it too; give this test testkit.New(t, testkit.Private())")
 	}
 	n.k.obs.record(what, n.name)
 	ctx, cancel := context.WithTimeout(context.Background(), n.k.Timeout)
 	defer cancel()
-	if err := hub.ActOnNode(ctx, n.name, action); err != nil {
+	if err := n.do(ctx, action); err != nil {
 		n.k.t.Fatalf("changing node %s: %v", n.name, err)
 	}
+}
+
+func (n *Node) do(ctx context.Context, action string) error {
+	if n.k.conn.env.Real != nil {
+		return n.k.hub().ActOnNode(ctx, n.name, action)
+	}
+	simulated, err := n.k.simulated()
+	if err != nil {
+		return err
+	}
+	if action == "stop" || action == "isolate" {
+		return simulated.DisconnectNode(ctx, n.name)
+	}
+	return simulated.ReconnectNode(ctx, n.name)
 }
 
 // revert does an action after the test; the control plane may have ended.
 func (n *Node) revert(action string) {
 	ctx, cancel := context.WithTimeout(context.Background(), n.k.Timeout)
 	defer cancel()
-	_ = n.k.hub().ActOnNode(ctx, n.name, action)
+	_ = n.do(ctx, action)
 }
 
-// A Container is a running container on a real node.
+// ownsNodes reports whether no other test uses the nodes.
+func (k *K) ownsNodes() bool { return k.conn.private || k.conn.env.Private }
+
+// A Container is a container of a pod on a node of Env.Real or Env.Workloads.
 type Container struct {
-	k        *K
-	pod      client.ObjectKey
-	name     string
-	node, id string
+	k    *K
+	pod  types.NamespacedName
+	name string
+
+	resume func(context.Context) error // after Pause
 }
 
-// Container returns a container of a pod, which has to run. The container that kubelet starts in its place is another one.
+// Container returns a container of a pod. Its methods fail the test if it does not run at that moment.
 func (k *K) Container(pod *corev1.Pod, name string) *Container {
-	k.t.Helper()
-	k.hub()
-	live := &corev1.Pod{}
-	ctx, cancel := context.WithTimeout(context.Background(), k.Timeout)
-	defer cancel()
-	key := client.ObjectKey{Namespace: k.Namespace, Name: pod.Name}
+	key := types.NamespacedName{Namespace: k.Namespace, Name: pod.Name}
 	if pod.Namespace != "" {
 		key.Namespace = pod.Namespace
 	}
-	if err := k.admin.Get(ctx, key, live); err != nil {
-		k.t.Fatalf("finding container %s of pod %s: %v", name, key, err)
-	}
-	for _, status := range live.Status.ContainerStatuses {
-		if status.Name == name && status.State.Running != nil {
-			_, id, _ := strings.Cut(status.ContainerID, "://")
-			return &Container{k: k, pod: key, name: name, node: live.Spec.NodeName, id: id}
-		}
-	}
-	k.t.Fatalf("finding container %s of pod %s: it does not run; phase of the pod: %s", name, key, live.Status.Phase)
-	return nil
+	return &Container{k: k, pod: key, name: name}
 }
 
 // Kill ends all processes of the container with SIGKILL. Kubelet restarts it, if the pod says so.
 func (c *Container) Kill() {
 	c.k.t.Helper()
-	c.act("kill", "kills %s")
+	c.act("kills %s", podplane.Plane.Kill)
+}
+
+// ExhaustMemory ends the container as one that exceeds its memory limit. It is for simulated nodes: on real nodes, give the
+// container a limit and a program that exceeds it.
+func (c *Container) ExhaustMemory() {
+	c.k.t.Helper()
+	c.act("exhausts the memory of %s", podplane.Plane.ExhaustMemory)
 }
 
 // Pause stops all processes of the container, as if the machine were overloaded without limit. They continue when the test
 // ends.
 func (c *Container) Pause() {
 	c.k.t.Helper()
-	c.act("pause", "pauses %s")
+	c.act("pauses %s", func(
+		plane podplane.Plane, ctx context.Context, pod types.NamespacedName, container string,
+	) (err error) {
+		c.resume, err = plane.Pause(ctx, pod, container)
+		return err
+	})
 	c.k.t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), c.k.Timeout)
 		defer cancel()
-		_ = c.k.hub().ActOnContainer(ctx, c.node, c.id, "continue") // it may have ended
+		_ = c.resume(ctx) // it may have ended
 	})
 }
 
 // Continue reverts Pause.
 func (c *Container) Continue() {
 	c.k.t.Helper()
-	c.act("continue", "continues %s")
+	if c.resume == nil {
+		c.k.t.Fatalf("container %s of pod %s is not paused", c.name, c.pod)
+	}
+	c.act("continues %s", func(_ podplane.Plane, ctx context.Context, _ types.NamespacedName, _ string) error {
+		return c.resume(ctx)
+	})
 }
 
-func (c *Container) act(action, what string) {
+func (c *Container) act(
+	what string, do func(plane podplane.Plane, ctx context.Context, pod types.NamespacedName, container string) error,
+) {
 	c.k.t.Helper()
+	plane, err := c.k.PodFaults()
+	if err != nil {
+		c.k.t.Fatal(err)
+	}
 	c.k.obs.record(what, fmt.Sprintf("container %s of pod %s", c.name, c.pod.Name))
 	ctx, cancel := context.WithTimeout(context.Background(), c.k.Timeout)
 	defer cancel()
-	if err := c.k.hub().ActOnContainer(ctx, c.node, c.id, action); err != nil {
-		c.k.t.Fatalf("container %s of pod %s: %v", c.name, c.pod, err)
+	if err := do(plane, ctx, c.pod, c.name); err != nil {
+		c.k.t.Fatal(err)
 	}
+}
+
+var errNoNodes = errors.New("no node runs pods: set Env.Workloads or Env.Real")
+
+// PodFaults returns what package chaos breaks pods with. It is an error if no node runs pods.
+func (k *K) PodFaults() (podplane.Plane, error) {
+	if k.conn.env.Real != nil && !k.conn.existing {
+		return podplane.Real{Hub: k.hub(), Client: k.admin, OwnsNodes: k.ownsNodes()}, nil
+	}
+	simulated, err := k.simulated()
+	return podplane.Simulated{Kubelet: simulated}, err
+}
+
+// simulated returns the kubelet of simulated nodes.
+func (k *K) simulated() (*kubelet.Kubelet, error) {
+	if !k.conn.env.Workloads {
+		return nil, errNoNodes
+	}
+	return kubelet.New(k.conn.config) // not observed: these requests are those of the nodes
 }
 
 // LoadProgram makes an image of a static program, such as one built with CGO_ENABLED=0, and gives it to the real nodes. They
 // find it under its name, in place of any registry that the name has. It runs as a user without rights.
 func (k *K) LoadProgram(image, program string) {
 	k.t.Helper()
+	if k.conn.env.Real == nil || k.conn.existing {
+		k.t.Fatal("real nodes are needed: set Env.Real")
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), k.Timeout)
 	defer cancel()
 	if err := k.hub().LoadProgram(ctx, image, program); err != nil {
@@ -179,9 +228,5 @@ func (k *K) LoadProgram(image, program string) {
 
 // hub returns the hub of the real nodes.
 func (k *K) hub() realnode.Hub {
-	k.t.Helper()
-	if k.conn.env.Real == nil || k.conn.existing {
-		k.t.Fatal("real nodes are needed: set Env.Real")
-	}
 	return realnode.Hub{Socket: filepath.Join(k.conn.dir, spec.ControlSocket)}
 }

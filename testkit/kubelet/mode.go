@@ -87,8 +87,7 @@ func end(pod *corev1.Pod, phase corev1.PodPhase, exitCode int32, now metav1.Time
 
 func evict(pod *corev1.Pod, now metav1.Time) {
 	const message = "The node was low on resource: memory. Threshold quantity: 100Mi, available: 50Mi. "
-	const killed = 137
-	end(pod, corev1.PodFailed, killed, now)
+	end(pod, corev1.PodFailed, killedExitCode, now)
 	pod.Status.Reason = "Evicted"
 	pod.Status.Message = message
 	setCondition(pod, corev1.DisruptionTarget, corev1.ConditionTrue, corev1.PodReasonTerminationByKubelet, message, now)

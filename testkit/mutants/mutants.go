@@ -132,18 +132,25 @@ func allMutants() []Mutant {
 		deadWatchMutants(), twoFaultsMutants(), injectorMutants(), clockMutants(), everyRunMutants(),
 		acrossNamespacesMutants(),
 	} {
-		for _, f := range append([]flaw{{"", ""}}, c.flaws...) {
-			name := f.bug
-			if name == "" {
-				name = "correct"
-			}
-			account := c.account(f.bug)
-			all = append(all, Mutant{
-				Name: c.name + "/" + string(name), Class: c.name, Description: f.description, Setup: c.setup(f.bug), Steps: c.steps,
-				RBAC: RBAC + "/" + account + ".yaml", ServiceAccount: account,
-				ClusterWide: c.clusterWide, Undetected: c.undetected[f.bug],
-			})
+		all = append(all, c.mutants()...)
+	}
+	return all
+}
+
+// mutants returns the correct twin and the mutants of a class.
+func (c class) mutants() []Mutant {
+	var all []Mutant
+	for _, f := range append([]flaw{{"", ""}}, c.flaws...) {
+		name := f.bug
+		if name == "" {
+			name = "correct"
 		}
+		account := c.account(f.bug)
+		all = append(all, Mutant{
+			Name: c.name + "/" + string(name), Class: c.name, Description: f.description, Setup: c.setup(f.bug), Steps: c.steps,
+			RBAC: RBAC + "/" + account + ".yaml", ServiceAccount: account,
+			ClusterWide: c.clusterWide, Undetected: c.undetected[f.bug],
+		})
 	}
 	return all
 }

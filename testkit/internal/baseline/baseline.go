@@ -38,6 +38,8 @@ type Baseline struct {
 	Admitted map[webhookconfig.Admission]bool
 	// Children are the operator's objects at each checkpoint.
 	Children [][]Child
+	// Pods are the Ready pods at each checkpoint.
+	Pods [][]Pod
 	// StepFields are the fields of the operator's objects that have the value of a step, at each checkpoint, by canonical name.
 	StepFields []map[string][]state.Field
 	// AddedFields are the fields that the operator added to objects of the scenario, at each checkpoint, by canonical name.
@@ -73,6 +75,14 @@ type Child struct {
 func (c Child) HasOwner() bool {
 	var object metav1.PartialObjectMetadata
 	return json.Unmarshal(c.Content, &object) == nil && len(object.OwnerReferences) > 0
+}
+
+// Pod is a Ready pod, or one of several pods of a workload with generated names.
+type Pod struct {
+	// Name is the canonical name of the pod or, if that is generated, of its workload.
+	Name string
+	// Containers are the names of its containers.
+	Containers []string
 }
 
 // NamespacePlaceholder stands for the namespace of a run.

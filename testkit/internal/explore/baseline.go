@@ -158,7 +158,7 @@ func newBaseline(runs []*run) *baseline.Baseline {
 	base := &baseline.Baseline{
 		Checkpoints: a.checkpoints, Mask: state.Mask{}, Counts: state.Counts{}, UnstableCounts: map[string]bool{},
 		Status: map[intercept.GroupResource]bool{}, Opened: a.operator.Opened(1), Children: a.children,
-		StepFields: a.stepFieldsAt, AddedFields: a.addedFieldsAt, MetadataFields: a.metadataFieldsAt,
+		StepFields: a.stepFieldsAt, AddedFields: a.addedFieldsAt, MetadataFields: a.metadataFieldsAt, Pods: a.podsAt,
 		WatchEvents: map[intercept.GroupResource]int{},
 	}
 	base.Calls = a.targets()

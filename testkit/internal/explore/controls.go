@@ -40,8 +40,12 @@ func (c controls) Running() int      { return len(c.r.procs.running()) }
 
 func (c controls) WaitIdle()              { c.r.idle.WaitIdle() }
 func (c controls) Converge(step int) bool { return c.r.awaitConvergence(step) }
-func (c controls) TearDown()              { c.r.tearDown() }
-func (c controls) Terminate()             { c.r.terminating.Store(true) }
+func (c controls) AwaitTrueStatus(step int) bool {
+	return c.r.awaitTrueStatus(step)
+}
+
+func (c controls) TearDown()  { c.r.tearDown() }
+func (c controls) Terminate() { c.r.terminating.Store(true) }
 
 func (c controls) Primaries() []history.Change                 { return c.r.primaries() }
 func (c controls) CreatedByUser() map[types.UID]bool           { return created(c.r.user.Calls()) }
@@ -55,6 +59,15 @@ func (c controls) Child(child baseline.Child) (history.Change, bool) {
 		}
 	}
 	return history.Change{}, false
+}
+
+// Pod implements fault.Run.
+func (c controls) Pod(p baseline.Pod) (history.Change, bool) {
+	pods := c.r.podsByPlace()[p.Name]
+	if len(pods) == 0 {
+		return history.Change{}, false
+	}
+	return pods[0], true
 }
 
 // AddedFields implements fault.Run.

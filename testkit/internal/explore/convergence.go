@@ -165,6 +165,7 @@ func (r *run) addCheckpoint() {
 	r.stepFieldsAt = append(r.stepFieldsAt, r.stepFields())
 	r.addedFieldsAt = append(r.addedFieldsAt, r.addedFields())
 	r.metadataFieldsAt = append(r.metadataFieldsAt, r.metadataFields())
+	r.podsAt = append(r.podsAt, r.currentPods())
 }
 
 // notDeleted reports a custom resource that still exists this time after all were deleted, or nil.

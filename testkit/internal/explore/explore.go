@@ -168,6 +168,8 @@ type Explorer struct {
 	repeated  *repetitions
 	faultless map[string]bool // the causes of violations in the baseline runs
 
+	nodes *nodeLock
+
 	noBaseline string // why there is no baseline after the baseline runs, or ""
 
 	persistent    *differences
@@ -184,7 +186,8 @@ type Explorer struct {
 
 // New returns an explorer on the API server of cfg, which needs all permissions. The caller must close it.
 func New(ctx context.Context, cfg *rest.Config, o Options) (*Explorer, error) {
-	x := &Explorer{Options: o, persistent: &differences{}, triggers: &triggers{}, began: time.Now(), counters: &counters{}}
+	x := &Explorer{Options: o, persistent: &differences{}, triggers: &triggers{}, began: time.Now(), counters: &counters{},
+		nodes: &nodeLock{}}
 	x.repeated = &repetitions{causes: map[string]bool{}}
 	if x.QuietPeriod == 0 {
 		x.QuietPeriod = defaultQuietPeriod

@@ -40,6 +40,7 @@ type run struct {
 	checkpoints       []state.State
 	survivors         state.State                // before the deletion of the custom resources
 	children          [][]baseline.Child         // at each checkpoint
+	podsAt            [][]baseline.Pod           // at each checkpoint
 	inputs            []inputs                   // at each checkpoint
 	stepFieldsAt      []map[string][]state.Field // at each checkpoint
 	addedFieldsAt     []map[string][]state.Field // at each checkpoint
@@ -95,6 +96,7 @@ func (x *Explorer) newRun(ctx context.Context, p *fault.Plan, known *baseline.Ba
 // execute performs the run. The findings are in r afterwards.
 func (r *run) execute() {
 	defer func() { r.duration = time.Since(r.began) }()
+	defer r.holdNodes()()
 	defer r.space.Close()
 	r.runScenario()
 	r.procs.restarts.Wait()
@@ -142,6 +144,9 @@ func (r *run) open() bool {
 			r.abort(fmt.Errorf("opening a namespace: %w", err))
 		}
 		return false
+	}
+	if r.space.Pods != nil && r.space.Pods.LosesNode() {
+		r.x.nodes.lost.Store(true)
 	}
 	r.log = r.x.recorder.Follow(r.space.Namespace)
 	r.log.FollowCluster()

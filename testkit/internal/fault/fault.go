@@ -82,6 +82,8 @@ type Plan struct {
 	GracefulStop bool
 	// DeletesEarly means that the custom resources are deleted before the end of the scenario.
 	DeletesEarly bool
+	// LosesNode means that the fault may affect the pods of other runs: see [podplane.Plane].
+	LosesNode bool
 	// Replicas is the number of concurrent processes; 0 means 1. Several have leader election.
 	Replicas int
 	// NoWaitAfter is the step, from 1, after which the next one follows at once; 0 means none.
@@ -160,6 +162,8 @@ type History interface {
 	IsPrimary(kind intercept.GroupResource) bool
 	// Child finds an object by its canonical name.
 	Child(c baseline.Child) (history.Change, bool)
+	// Pod finds the first pod in the place of one of the baseline.
+	Pod(p baseline.Pod) (history.Change, bool)
 	// CanonicalText returns a text with generated names and values replaced, as in names of children.
 	CanonicalText(text string) string
 }
@@ -201,6 +205,9 @@ type Steps interface {
 	// Converge waits until the state equals the baseline's, and reports a violation otherwise. It returns whether the state
 	// does.
 	Converge(step int) bool
+	// AwaitTrueStatus waits until the operator is idle and the status of the custom resources is true, and reports a violation
+	// otherwise. It returns whether the scenario continues.
+	AwaitTrueStatus(step int) bool
 	// Await waits until the history satisfies done, but no longer than the timeout of a step.
 	Await(done func() bool)
 	// AwaitReaction waits until the operator writes after the user has deleted an object, and reports whether it did in time.
@@ -231,6 +238,8 @@ var catalogue = [][]Fault{
 	{pairErrors, pairCrashWrite, pairCrashRead},
 	{externalRefused, externalSlow, externalLost},
 	{webhookRefused, webhookSlow},
+	{applicationKilled, applicationOOM, applicationPaused, applicationEvicted},
+	{applicationUnreachable, applicationLost},
 }
 
 // names is the order of the faults in messages.
@@ -242,6 +251,8 @@ var names = []string{
 	"recreated-down", "lag-long", "lag-deleted",
 	"outage-refused", "outage-slow", "outage-restarted", "pair-errors", "pair-crash-write", "pair-crash-read",
 	"external-refused", "external-slow", "external-lost", "webhook-refused", "webhook-slow",
+	"application-killed", "application-oom", "application-paused", "application-evicted", "application-unreachable",
+	"application-lost",
 }
 
 // All returns the catalogue.

@@ -1,6 +1,7 @@
 package fault_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -107,5 +108,45 @@ func TestConflictNeedsAnExistingObject(t *testing.T) {
 	want := map[string]bool{"conflict/apply-configmaps-a#1": false, "conflict/apply-configmaps-a#2": true}
 	if diff := cmp.Diff(want, tried); diff != "" {
 		t.Errorf("plans that are tried and required (-want +got):\n%s", diff)
+	}
+}
+
+// A pod is broken at the last step after which it exists, and a second time where it was alone: its status has to change then.
+func TestApplicationPlans(t *testing.T) {
+	t.Parallel()
+	first := baseline.Pod{Name: "pods/a-0", Containers: []string{"main"}}
+	second := baseline.Pod{Name: "deployments.apps/b", Containers: []string{"main", "proxy"}}
+	in := &fault.Input{
+		Steps: []string{"create", "scale up"},
+		Baseline: &baseline.Baseline{
+			Pods: [][]baseline.Pod{{first}, {first, second}, {second}}, // the last one is after the deletion
+		},
+	}
+	var got []string
+	for _, p := range fault.Plans(in) {
+		if fault.Includes("application", p.Fault) {
+			got = append(got, fmt.Sprintf("%s after %d", p.Name, p.Step))
+		}
+	}
+	want := []string{
+		"application-killed/pods/a-0 after 2",
+		"application-oom/pods/a-0 after 2",
+		"application-paused/pods/a-0 after 2",
+		"application-paused/pods/a-0@create after 1",
+		"application-evicted/pods/a-0 after 2",
+		"application-killed/deployments.apps/b/main after 2",
+		"application-killed/deployments.apps/b/proxy after 2",
+		"application-oom/deployments.apps/b/main after 2",
+		"application-oom/deployments.apps/b/proxy after 2",
+		"application-paused/deployments.apps/b/main after 2",
+		"application-paused/deployments.apps/b/proxy after 2",
+		"application-evicted/deployments.apps/b after 2",
+		"application-unreachable/pods/a-0 after 2",
+		"application-lost/pods/a-0 after 2",
+		"application-unreachable/deployments.apps/b after 2",
+		"application-lost/deployments.apps/b after 2",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("plans (-want +got):\n%s", diff)
 	}
 }

@@ -37,6 +37,9 @@ func open(tb testing.TB, s *space.Space, transport func(http.RoundTripper) http.
 		s.Namespace = k.Namespace
 		s.Config = k.Config
 		s.Client = k.Client
+		if plane, err := k.PodFaults(); err == nil {
+			s.Pods = plane
+		}
 	})
 	if !opened {
 		return space.ErrFailed

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/homeostat-dev/homeostat/testkit/internal/external"
+	"github.com/homeostat-dev/homeostat/testkit/internal/podplane"
 	"github.com/homeostat-dev/homeostat/testkit/internal/webhookconfig"
 )
 
@@ -38,6 +39,8 @@ type Space struct {
 	Config *rest.Config
 	// Client is the client of the user.
 	Client client.WithWatch
+	// Pods breaks pods. It is nil if no node runs pods.
+	Pods podplane.Plane
 	// Handle is for the opener's own use.
 	Handle any
 	// AddExternal receives each HTTP service that the operator uses beside the API server. It is set before the space is

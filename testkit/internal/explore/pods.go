@@ -1,0 +1,202 @@
+package explore
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/homeostat-dev/homeostat/testkit/internal/baseline"
+	"github.com/homeostat-dev/homeostat/testkit/internal/fault"
+	"github.com/homeostat-dev/homeostat/testkit/internal/history"
+	"github.com/homeostat-dev/homeostat/testkit/internal/quiescence"
+	"github.com/homeostat-dev/homeostat/testkit/internal/readiness"
+	"github.com/homeostat-dev/homeostat/testkit/internal/report"
+)
+
+// This file has the pods of a run: those of the operator, and those of its workloads.
+
+// nodeLock keeps a run that loses nodes alone. Every run holds it.
+type nodeLock struct {
+	sync.RWMutex
+
+	lost atomic.Bool // faults of pods affect nodes; known since the baseline runs
+}
+
+// holdNodes waits until no run loses nodes or, if this one does, until it is the only one. The result ends that.
+func (r *run) holdNodes() (release func()) {
+	switch {
+	case !r.x.nodes.lost.Load():
+		return func() {}
+	case slices.ContainsFunc(r.plan.Parts(), func(p *fault.Plan) bool { return p.LosesNode }):
+		r.x.nodes.Lock()
+		return r.x.nodes.Unlock
+	default:
+		r.x.nodes.RLock()
+		return r.x.nodes.RUnlock
+	}
+}
+
+// currentPods returns the places of Ready pods, in the order of their names.
+func (v *view) currentPods() []baseline.Pod {
+	var all []baseline.Pod
+	places := v.podsByPlace()
+	for _, place := range slices.Sorted(maps.Keys(places)) {
+		pod := places[place][0].Object
+		if ready, ok := readiness.Condition(pod, "Ready"); !ok || ready.Status != metav1.ConditionTrue {
+			continue
+		}
+		p := baseline.Pod{Name: place}
+		containers, _, _ := unstructured.NestedSlice(pod.Object, "spec", "containers")
+		for _, c := range containers {
+			if fields, ok := c.(map[string]any); ok {
+				name, _, _ := unstructured.NestedString(fields, "name")
+				p.Containers = append(p.Containers, name)
+			}
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+// podsByPlace returns the pods that are not being deleted, by the canonical name of the pod or, if that is generated, of its
+// workload. The oldest one of a place comes first.
+func (v *view) podsByPlace() map[string][]history.Change {
+	names := v.names(v.log.Changes())
+	current := v.log.CurrentObjects()
+	byUID := make(map[types.UID]history.Change, len(current))
+	for _, c := range current {
+		byUID[c.Object.GetUID()] = c
+	}
+	places := map[string][]history.Change{}
+	for _, c := range current {
+		if groupResourceOf(c).String() != "pods" || c.Object.GetDeletionTimestamp() != nil {
+			continue
+		}
+		place := names.Of(c.Object.GetUID())
+		if ordinal := c.Object.GetLabels()[appsv1.StatefulSetPodNameLabel]; ordinal != "" && ordinal == c.Object.GetName() {
+			place = "pods/" + names.Text(ordinal)
+			if strings.Contains(place, "~") { // the pod has a generateName, which the API server does not use
+				place = "pods/" + ordinal
+			}
+		} else if c.Object.GetGenerateName() != "" {
+			place = names.Group(workloadOf(c, byUID).Object.GetUID())
+		}
+		places[place] = append(places[place], c)
+	}
+	return places
+}
+
+// workloadOf returns the outermost controller of a built-in kind above a pod, or the pod itself without one.
+func workloadOf(pod history.Change, byUID map[types.UID]history.Change) history.Change {
+	object := pod
+	for {
+		owner := metav1.GetControllerOf(object.Object)
+		if owner == nil {
+			return object
+		}
+		next, is := byUID[owner.UID]
+		if !is || readiness.IsCustom(next.Object) {
+			return object
+		}
+		object = next
+	}
+}
+
+// awaitTrueStatus waits until the operator is idle and no custom resource says Ready without a Ready pod, during a fault of
+// pods. The state may differ from the baseline's. It reports whether the scenario continues.
+func (r *run) awaitTrueStatus(step int) bool {
+	ctx, cancel := r.idle.WithTimeout()
+	defer cancel()
+	quiet := max(quiescence.FinalQuietPeriod, r.x.StepQuietPeriod)
+	idle := r.idle.OperatorIdle()
+	for {
+		if r.idle.HasBeenIdle(ctx, quiet, idle) && r.readyWithoutPods(step) == nil {
+			return true
+		}
+		select {
+		case <-r.log.Changed():
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			if r.space.Context().Err() != nil {
+				return false
+			}
+			if v := r.readyWithoutPods(step); v != nil {
+				r.addViolation(v.Oracle, v.Message, v.Detail)
+				return false
+			}
+			return true // the operator may retry for as long as the fault lasts
+		}
+	}
+}
+
+// readyWithoutPods returns a violation if a custom resource says Ready and none of its pods, or none of those of a workload,
+// is Ready. With some Ready pods, Ready may mean that the application is available.
+func (r *run) readyWithoutPods(step int) *report.Violation {
+	if !r.x.oracleEnabled(oracleStatus) {
+		return nil
+	}
+	current := r.log.CurrentObjects()
+	for _, c := range current {
+		ready, ok := readiness.Condition(c.Object, readiness.Ready)
+		if !r.writesStatusOf(groupResourceOf(c)) || !ok || ready.Status != metav1.ConditionTrue {
+			continue
+		}
+		unready := ""
+		readyPods := false
+		for _, other := range current {
+			if !metav1.IsControlledBy(other.Object, c.Object) {
+				continue
+			}
+			switch ready, is := readyPodsOf(other.Object); {
+			case !is:
+			case groupResourceOf(other).String() == "pods":
+				readyPods = readyPods || ready
+				if !ready {
+					unready = r.name(other)
+				}
+			case !ready:
+				return r.falseReady(step, c, r.name(other)+" has no Ready pod")
+			}
+		}
+		if unready != "" && !readyPods {
+			return r.falseReady(step, c, unready+" is not Ready, nor is another pod of it")
+		}
+	}
+	return nil
+}
+
+func (r *run) falseReady(step int, c history.Change, reason string) *report.Violation {
+	return r.unlessKnown(&report.Violation{
+		Oracle: oracleStatus, Detail: describe(c.Object),
+		Message: fmt.Sprintf("%s and a fault of a pod, %s says Ready, but %s", r.after(step), r.name(c), reason),
+	})
+}
+
+// readyPodsOf reports whether a pod, or a pod of a workload, is Ready, and whether the object is one of these and should have
+// pods.
+func readyPodsOf(u *unstructured.Unstructured) (ready, is bool) {
+	count := func(fields ...string) int64 {
+		n, _, _ := unstructured.NestedInt64(u.Object, fields...)
+		return n
+	}
+	switch u.GroupVersionKind().GroupKind().String() {
+	case "Pod":
+		c, _ := readiness.Condition(u, readiness.Ready)
+		return c.Status == metav1.ConditionTrue, true
+	case "Deployment.apps", "StatefulSet.apps", "ReplicaSet.apps":
+		return count("status", "readyReplicas") > 0, count("spec", "replicas") > 0
+	case "DaemonSet.apps":
+		return count("status", "numberReady") > 0, count("status", "desiredNumberScheduled") > 0
+	default:
+		return false, false
+	}
+}

@@ -1,0 +1,352 @@
+package mutants
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/homeostat-dev/homeostat/testkit"
+	v1 "github.com/homeostat-dev/homeostat/testkit/mutants/api/v1"
+)
+
+// Bugs of an operator of pods.
+const (
+	degradedStays  bug = "degraded-stays"
+	twoLeaders     bug = "two-leaders"
+	joinsOnce      bug = "joins-once"
+	givesUpOnOOM   bug = "gives-up-on-oom"
+	readyOnce      bug = "ready-once"
+	deletionUnseen bug = "deletion-unseen"
+)
+
+// Bugs of an operator of a Deployment.
+const (
+	noticeStays  bug = "notice-stays"
+	scalesUp     bug = "scales-up"
+	rollsBack    bug = "rolls-back"
+	existsIsGood bug = "exists-is-good"
+)
+
+// Application returns the mutants of operators whose pods break, and their correct twins. They need an environment with
+// Workloads or Real, and are not among All and CorrectTwins.
+func Application() []Mutant {
+	var all []Mutant
+	for _, c := range []class{podsMutants(), availabilityMutants()} {
+		all = append(all, c.mutants()...)
+	}
+	return all
+}
+
+func podsMutants() class {
+	return class{
+		name: "pods", setup: setupQuorums, account: constantAccount("quorum"),
+		flaws: []flaw{
+			{degradedStays, "Condition Degraded is set when a container was restarted. Nothing resets it."},
+			{twoLeaders, "The next leader gets the label while the first one is not Ready. Both have it later."},
+			{joinsOnce, "A pod that is not Ready is removed from the members. It is added only when it is new."},
+			{givesUpOnOOM, "A container that ran out of memory is the end: the operator reports it and does nothing more."},
+			{readyOnce, "Condition Ready is set once. It stays when no pod is Ready."},
+			{deletionUnseen, "Deletions of pods are filtered out. An evicted pod is not created again."},
+		},
+		steps: []Step{
+			{"create", func(k *testkit.K) { k.Apply(newQuorum(1)) }},
+			{"scale up", func(k *testkit.K) { k.Apply(newQuorum(3)) }},
+			{"scale down", func(k *testkit.K) { k.Apply(newQuorum(2)) }},
+		},
+	}
+}
+
+func availabilityMutants() class {
+	return class{
+		name: "availability", setup: setupSites, account: constantAccount("site"),
+		flaws: []flaw{
+			{noticeStays, "Without a Ready pod the route leads to a notice. It is never changed back."},
+			{scalesUp, "Without a Ready pod the Deployment gets one more replica, and keeps it."},
+			{rollsBack, "Without a Ready pod the Deployment gets the previous image, and keeps it."},
+			{existsIsGood, "Condition Ready means that the Deployment exists."},
+		},
+		steps: []Step{
+			{"create", func(k *testkit.K) { k.Apply(newSite("site:1")) }},
+			{"change the image", func(k *testkit.K) { k.Apply(newSite("site:2")) }},
+		},
+	}
+}
+
+func newQuorum(members int32) *v1.Quorum {
+	return &v1.Quorum{ObjectMeta: metav1.ObjectMeta{Name: "q"}, Spec: v1.QuorumSpec{Members: members}}
+}
+
+func newSite(image string) *v1.Site {
+	return &v1.Site{ObjectMeta: metav1.ObjectMeta{Name: "shop"}, Spec: v1.SiteSpec{Image: image, Replicas: 1}}
+}
+
+func setupQuorums(b bug) func(manager.Manager) error {
+	return func(mgr manager.Manager) error {
+		r := &quorums{operator: newOperator(mgr, b), joined: map[types.UID]bool{}}
+		filter := predicate.Funcs{DeleteFunc: func(event.DeleteEvent) bool { return b != deletionUnseen }}
+		return ctrl.NewControllerManagedBy(mgr).
+			For(&v1.Quorum{}).Owns(&corev1.Pod{}, builder.WithPredicates(filter)).Owns(&corev1.ConfigMap{}).
+			Complete(newReconciler(r.reconcile))
+	}
+}
+
+type quorums struct {
+	operator
+
+	joined map[types.UID]bool // pods that were members, of mutant joins-once; only one reconcile runs at a time
+}
+
+func (r *quorums) reconcile(ctx context.Context, req reconcile.Request) error {
+	q := &v1.Quorum{}
+	if err := r.Get(ctx, req.NamespacedName, q); err != nil || !q.DeletionTimestamp.IsZero() {
+		return client.IgnoreNotFound(err)
+	}
+	before := q.DeepCopy()
+	pods, err := r.pods(ctx, q)
+	if err != nil {
+		return err
+	}
+	if r.bug == givesUpOnOOM && slices.ContainsFunc(slices.Collect(maps.Values(pods)), ranOutOfMemory) {
+		return r.updateStatus(ctx, before, q, metav1.Condition{
+			Status: metav1.ConditionFalse, Reason: "OutOfMemory", Message: "a container ran out of memory",
+		})
+	}
+	if err := r.scale(ctx, q, pods); err != nil {
+		return err
+	}
+	ready, err := r.elect(ctx, q, pods)
+	if err != nil {
+		return err
+	}
+	if err := r.applyMembers(ctx, q, ready); err != nil {
+		return err
+	}
+	r.setDegraded(q, pods, len(ready))
+	state := readyCondition()
+	if len(ready) < int(q.Spec.Members) && (r.bug != readyOnce || !meta.IsStatusConditionTrue(q.Status.Conditions, "Ready")) {
+		state = metav1.Condition{
+			Status: metav1.ConditionFalse, Reason: "PodsNotReady",
+			Message: fmt.Sprintf("%d of %d pods are Ready", len(ready), q.Spec.Members),
+		}
+	}
+	return r.updateStatus(ctx, before, q, state)
+}
+
+// pods returns the existing pods by name.
+func (r *quorums) pods(ctx context.Context, q *v1.Quorum) (map[string]*corev1.Pod, error) {
+	list := &corev1.PodList{}
+	if err := r.List(ctx, list, client.InNamespace(q.Namespace)); err != nil {
+		return nil, fmt.Errorf("listing the pods: %w", err)
+	}
+	pods := map[string]*corev1.Pod{}
+	for i := range list.Items {
+		if pod := &list.Items[i]; metav1.IsControlledBy(pod, q) {
+			pods[pod.Name] = pod
+		}
+	}
+	return pods, nil
+}
+
+func podName(q *v1.Quorum, number int32) string { return fmt.Sprintf("%s-%d", q.Name, number) }
+
+// scale creates missing pods, and deletes those that have failed or are too many. A pod that is being deleted is neither.
+func (r *quorums) scale(ctx context.Context, q *v1.Quorum, pods map[string]*corev1.Pod) error {
+	wanted := map[string]bool{}
+	for i := range q.Spec.Members {
+		name := podName(q, i)
+		wanted[name] = true
+		if pods[name] != nil {
+			continue
+		}
+		pod := &corev1.Pod{ObjectMeta: childMeta(q, name)}
+		pod.Spec.Containers = []corev1.Container{{Name: "member", Image: "member:1"}}
+		if err := r.apply(ctx, q, pod, func() {}); err != nil {
+			return err
+		}
+	}
+	for name, pod := range pods {
+		if !pod.DeletionTimestamp.IsZero() || wanted[name] && pod.Status.Phase != corev1.PodFailed {
+			continue
+		}
+		if err := r.delete(ctx, pod); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// elect labels the leader, and returns the names of the Ready pods.
+func (r *quorums) elect(ctx context.Context, q *v1.Quorum, pods map[string]*corev1.Pod) (ready []string, err error) {
+	for i := range q.Spec.Members {
+		pod := pods[podName(q, i)]
+		if pod == nil || !pod.DeletionTimestamp.IsZero() {
+			continue
+		}
+		is := podIsReady(pod)
+		if is {
+			ready = append(ready, pod.Name)
+		}
+		role := "follower"
+		if is && len(ready) == 1 || r.bug == twoLeaders && pod.Labels["role"] == "leader" {
+			role = "leader"
+		}
+		if pod.Labels["role"] == role {
+			continue
+		}
+		pod = pod.DeepCopy()
+		setLabel(pod, "role", role)
+		if err := r.Update(ctx, pod); err != nil {
+			return nil, fmt.Errorf("labelling pod %s: %w", pod.Name, err)
+		}
+	}
+	return ready, nil
+}
+
+// applyMembers writes the names of the Ready pods.
+func (r *quorums) applyMembers(ctx context.Context, q *v1.Quorum, ready []string) error {
+	members := &corev1.ConfigMap{ObjectMeta: childMeta(q, q.Name+"-members")}
+	pods, err := r.pods(ctx, q)
+	if err != nil {
+		return err
+	}
+	return r.apply(ctx, q, members, func() {
+		before := members.Data
+		members.Data = map[string]string{}
+		for _, name := range ready {
+			uid := pods[name].GetUID()
+			_, isMember := before[name]
+			if r.bug != joinsOnce || isMember || !r.joined[uid] {
+				members.Data[name] = "ready"
+				r.joined[uid] = true
+			}
+		}
+	})
+}
+
+// setDegraded sets condition Degraded.
+func (r *quorums) setDegraded(q *v1.Quorum, pods map[string]*corev1.Pod, ready int) {
+	degraded := metav1.Condition{
+		Type: "Degraded", Status: metav1.ConditionFalse, Reason: "AllReady", Message: "all pods are Ready",
+		ObservedGeneration: q.Generation,
+	}
+	is := ready < int(q.Spec.Members)
+	if r.bug == degradedStays {
+		is = slices.ContainsFunc(slices.Collect(maps.Values(pods)), wasRestarted)
+	}
+	if is {
+		degraded.Status, degraded.Reason, degraded.Message = metav1.ConditionTrue, "PodsNotReady", "a pod has a problem"
+	}
+	meta.SetStatusCondition(&q.Status.Conditions, degraded)
+}
+
+func podIsReady(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+func wasRestarted(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.RestartCount > 0 })
+}
+
+func ranOutOfMemory(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
+		last := c.LastTerminationState.Terminated
+		return last != nil && last.Reason == "OOMKilled"
+	})
+}
+
+func setupSites(b bug) func(manager.Manager) error {
+	return func(mgr manager.Manager) error {
+		r := &sites{newOperator(mgr, b)}
+		return ctrl.NewControllerManagedBy(mgr).
+			For(&v1.Site{}).Owns(&appsv1.Deployment{}).Owns(&corev1.ConfigMap{}).
+			Complete(newReconciler(r.reconcile))
+	}
+}
+
+type sites struct{ operator }
+
+func (r *sites) reconcile(ctx context.Context, req reconcile.Request) error {
+	s := &v1.Site{}
+	if err := r.Get(ctx, req.NamespacedName, s); err != nil || !s.DeletionTimestamp.IsZero() {
+		return client.IgnoreNotFound(err)
+	}
+	before := s.DeepCopy()
+	d := &appsv1.Deployment{ObjectMeta: childMeta(s, s.Name)}
+	if err := r.apply(ctx, s, d, func() { r.setDeployment(s, d) }); err != nil {
+		return err
+	}
+	serves := d.Status.ReadyReplicas > 0
+	if err := r.applyRoute(ctx, s, serves); err != nil {
+		return err
+	}
+	state := readyCondition()
+	complete := d.Status.ObservedGeneration == d.Generation && d.Status.UpdatedReplicas == *d.Spec.Replicas &&
+		d.Status.AvailableReplicas == *d.Spec.Replicas && d.Status.Replicas == *d.Spec.Replicas
+	if !complete && r.bug != existsIsGood {
+		state = metav1.Condition{Status: metav1.ConditionFalse, Reason: "NotAvailable", Message: "pods are not Ready"}
+	}
+	return r.updateStatus(ctx, before, s, state)
+}
+
+// setDeployment sets the fields of the Deployment. One with a status has had pods, or waits for them.
+func (r *sites) setDeployment(s *v1.Site, d *appsv1.Deployment) {
+	replicas, image := s.Spec.Replicas, s.Spec.Image
+	down := d.Status.ObservedGeneration > 0 && d.Status.Replicas > 0 && d.Status.ReadyReplicas == 0 && wasAvailable(d)
+	switch {
+	case r.bug == scalesUp && (down || d.Spec.Replicas != nil && *d.Spec.Replicas > replicas):
+		replicas++
+	case r.bug == rollsBack && (down || d.Annotations["rolled-back"] != ""):
+		metav1.SetMetaDataAnnotation(&d.ObjectMeta, "rolled-back", "true")
+		image = "site:0"
+	}
+	labels := map[string]string{"app": s.Name}
+	d.Spec.Replicas = &replicas
+	d.Spec.Selector = &metav1.LabelSelector{MatchLabels: labels}
+	d.Spec.Template.Labels = labels
+	if len(d.Spec.Template.Spec.Containers) == 0 {
+		d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "site"}}
+	}
+	d.Spec.Template.Spec.Containers[0].Image = image
+}
+
+// wasAvailable reports whether the Deployment has been available with its present pods: it makes progress no more.
+func wasAvailable(d *appsv1.Deployment) bool {
+	return slices.ContainsFunc(d.Status.Conditions, func(c appsv1.DeploymentCondition) bool {
+		return c.Type == appsv1.DeploymentProgressing && c.Reason == "NewReplicaSetAvailable"
+	})
+}
+
+// applyRoute writes where requests go.
+func (r *sites) applyRoute(ctx context.Context, s *v1.Site, serves bool) error {
+	route := &corev1.ConfigMap{ObjectMeta: childMeta(s, s.Name+"-route")}
+	to := "notice"
+	if serves {
+		to = "pods"
+	}
+	return r.apply(ctx, s, route, func() {
+		data := map[string]string{"to": to}
+		if served := route.Data["served"]; r.bug == noticeStays && (serves || served != "") {
+			if served != "" && route.Data["to"] == "notice" {
+				return
+			}
+			data["served"] = "yes"
+		}
+		route.Data = data
+	})
+}
