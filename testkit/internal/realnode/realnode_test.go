@@ -4,8 +4,7 @@ package realnode_test
 
 import (
 	"os"
-	"os/exec"
-	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,13 +27,7 @@ func start(t *testing.T, opts ...testkit.Option) *testkit.K {
 	}
 	k := testkit.New(t, opts...)
 	k.Timeout = 2 * time.Minute
-	program := filepath.Join(t.TempDir(), "web")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../cluster/testdata/web")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	k.LoadProgram("example/web:1", program)
+	k.LoadPackage("example/web:1", "github.com/homeostat-dev/homeostat/testkit/cmd/web")
 	return k
 }
 
@@ -56,6 +49,38 @@ func restarts(p *corev1.Pod) int32 {
 		return -1
 	}
 	return p.Status.ContainerStatuses[0].RestartCount
+}
+
+// Requests reach the server in a pod, and the status of a response decides.
+func TestFetch(t *testing.T) {
+	t.Parallel()
+	k := start(t)
+	p := pod("fetched")
+	k.Apply(p)
+	k.Eventually(p, testkit.Ready())
+	if text, err := k.Fetch(p, 8080, "/"); err != nil || text != p.Name {
+		t.Errorf("the response is %q, %v; want the name of the pod", text, err)
+	}
+	if _, err := k.Fetch(p, 8080, "/write/dev/shm/a?text=b+c"); err != nil {
+		t.Error(err)
+	}
+	if text, err := k.Fetch(p, 8080, "/file/dev/shm/a"); err != nil || text != "b c" {
+		t.Errorf("the file has %q, %v; want the parameter of the request", text, err)
+	}
+	if _, err := k.Fetch(p, 8080, "/file/dev/shm/b"); err == nil || !strings.Contains(err.Error(), "no such file") {
+		t.Errorf("the error is %v, want that of the file system", err)
+	}
+}
+
+// An evicted pod ends.
+func TestEvict(t *testing.T) {
+	t.Parallel()
+	k := start(t)
+	p := pod("evicted")
+	k.Apply(p)
+	k.Eventually(p, testkit.Ready())
+	k.Evict(p)
+	k.Eventually(p, testkit.Gone())
 }
 
 // A killed container is started again by the kubelet, and counted.
