@@ -99,7 +99,7 @@ unit:
 test: test/tools $(TESTKIT) ## Test each property once on two shared control planes: 10 minutes on 2 cores, more the first time (ARGS='-run Name')
 	@echo 'Compiling the tests, which takes minutes the first time; then each package has its line' >&2
 	@$(call shared-test,test) -p $(PACKAGES_AT_ONCE) -short -timeout 20m $(if $(findstring -run,$(ARGS)),,-skip "$(LEFT_OUT)") $(ARGS) \
-		$$(go list work | grep -vE '/($(subst $() ,|,$(SLOW)))$$' | $(longest-first))
+		$$(go list work | grep -vE '/($(subst $() ,|,$(SLOW) $(ON_NODES)))$$' | $(longest-first))
 	@$(if $(ARGS),,$(call tool,once) -name python -stamps build/passed -tests testkit sdk -- \
 		$(MAKE) --no-print-directory test/python ARGS='-k "not exploration and not plugin and not docs and not scaffold"')
 	@$(call packaging,-tested origin/HEAD)
@@ -129,6 +129,8 @@ SLOW = $(wildcard operators/*/cmd/demo operators/*/config) operators/database/in
 	testkit/mutants/plain
 LEFT_OUT = $$($(call tool,tiers) . $(LEFT_OUT_LIST))
 LEFT_OUT_LIST = tools/tiers/test-all.txt
+# What make test/nodes tests.
+ON_NODES = testkit/internal/realnode $(wildcard operators/*/internal/realnodes)
 # The modules whose own code has goroutines. The operators' code runs in those of the SDK.
 RACED = sdk sdk/e2e testkit
 
@@ -199,10 +201,10 @@ test/tools:
 test/tools/images test/tools/release test/bundle: test/%: # -count 1 as below
 	@GOWORK=off go -C $* test -count 1 -short $(ARGS) ./...
 
-test/nodes: $(TESTKIT) ## Run containers on real nodes, and the driver of their volumes; needs root on Linux (see docs/real-nodes.md)
+test/nodes: $(TESTKIT) ## Run containers and the operators' pods on real nodes, and the driver of their volumes; needs root on Linux (see docs/real-nodes.md)
 	@$(TESTKIT) assets >/dev/null
-	@TESTKIT_NODES=1 CGO_ENABLED=0 go test -vet=off -ldflags=-w -count 1 -timeout 30m \
-		$(ARGS) ./testkit/cluster ./testkit/assets/nodes/...
+	@TESTKIT_NODES=1 CGO_ENABLED=0 go test -vet=off -ldflags=-w -count 1 -timeout 30m $(if $(LONG),,-short) \
+		$(ARGS) ./testkit/cluster ./testkit/assets/nodes/... $(ON_NODES:%=./%)
 
 test/images-base: ## Build the base images twice and run what is in them; needs root, Debian 12 and its network (ARGS='-run MariaDB')
 	@GOWORK=off go -C tools/images test -count 1 -timeout 30m $(or $(ARGS),-run '^TestReal') .
