@@ -138,7 +138,9 @@ func (e *Env) request(ctx context.Context) (environment.Request, error) {
 		if err != nil {
 			return r, err
 		}
-		r.Real = environment.RealNodes{NodePrograms: nodes.Dir, NodeLease: e.Real.Lease}
+		r.Real = environment.RealNodes{
+			NodePrograms: nodes.Dir, NodeLease: e.Real.Lease, RestartBackoff: e.Real.RestartBackoff,
+		}
 		for _, dir := range e.Real.Images {
 			absolute, err := filepath.Abs(dir) // the control plane runs in another folder
 			if err != nil {

@@ -27,6 +27,9 @@ type RealNodes struct {
 	Images []string
 	// Lease is the time after which a node that does not answer is not ready, in whole seconds. 0 means 40 s.
 	Lease time.Duration
+	// RestartBackoff is the longest time that kubelet waits before it starts a container again that ends repeatedly, from 1 s
+	// to 300 s, in whole seconds. 0 means 300 s.
+	RestartBackoff time.Duration
 }
 
 // defaultRealNodes is enough for a pod to move to another node.

@@ -58,6 +58,9 @@ type Options struct {
 	// NodeLease is the time after which a real node that does not renew its lease is not ready, in whole seconds; 0 means
 	// 40 s.
 	NodeLease time.Duration
+	// RestartBackoff is the longest time that the kubelet of a real node waits before it starts a container again, in whole
+	// seconds; 0 means 300 s.
+	RestartBackoff time.Duration
 	// Binaries is the folder with the programs: etcd and kube-apiserver; for Workloads also
 	// kube-controller-manager, kube-scheduler and kwok.
 	Binaries string

@@ -51,6 +51,7 @@ func (c *Cluster) newRealNetwork() *realNetwork {
 		ID: spec.IDPrefix + strings.ToLower(rand.Text()[:8]), Dir: c.opts.Dir, Programs: c.opts.NodePrograms,
 		Images: c.opts.Images, APIServer: c.path("api.sock"), Kubeconfig: c.path("components.kubeconfig"),
 		ClientCA: c.path("tls.crt"), DiskBytes: defaultDisk, LeaseSeconds: int(c.opts.NodeLease / time.Second),
+		RestartBackoffSeconds: int(c.opts.RestartBackoff / time.Second),
 	}}
 	for i := range c.opts.Nodes {
 		name := nodeName(i)

@@ -56,9 +56,10 @@ type Request struct {
 
 // RealNodes describes the nodes of the Real tier: see cluster.Options.
 type RealNodes struct {
-	NodePrograms string        `json:"nodePrograms,omitempty"`
-	Images       []string      `json:"images,omitempty"`
-	NodeLease    time.Duration `json:"nodeLease,omitempty"`
+	NodePrograms   string        `json:"nodePrograms,omitempty"`
+	Images         []string      `json:"images,omitempty"`
+	NodeLease      time.Duration `json:"nodeLease,omitempty"`
+	RestartBackoff time.Duration `json:"restartBackoff,omitempty"`
 }
 
 // A Lease is the use of an environment. It ends with Release or with the process, whichever is first.

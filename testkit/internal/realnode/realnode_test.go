@@ -16,7 +16,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testkit.Main(m, testkit.Env{Real: &testkit.RealNodes{Lease: 4 * time.Second}})
+	testkit.Main(m, testkit.Env{Real: &testkit.RealNodes{
+		Lease: 4 * time.Second, RestartBackoff: time.Second,
+	}})
 }
 
 // start returns a test with real nodes that have the image example/web.
@@ -83,15 +85,23 @@ func TestEvict(t *testing.T) {
 	k.Eventually(p, testkit.Gone())
 }
 
-// A killed container is started again by the kubelet, and counted.
+// A killed container is started again by the kubelet, and counted. The time that it waits does not grow: without
+// RestartBackoff the last of these starts would be more than a minute after the first.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	k := start(t)
 	p := pod("killed")
 	k.Apply(p)
 	k.Eventually(p, testkit.Ready())
-	k.Container(p, "main").Kill()
-	k.Eventually(p, testkit.Match("restarted", func(p *corev1.Pod) bool { return restarts(p) == 1 }))
+	const kills = 5
+	began := time.Now()
+	for n := range int32(kills) {
+		k.Container(p, "main").Kill()
+		k.Eventually(p, testkit.Ready(), testkit.Match("restarted", func(p *corev1.Pod) bool { return restarts(p) == n+1 }))
+	}
+	if took := time.Since(began); took > time.Minute {
+		t.Errorf("%d restarts took %v", kills, took)
+	}
 }
 
 // A paused container answers no probe, and goes on later.

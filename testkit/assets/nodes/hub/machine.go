@@ -106,5 +106,6 @@ func (n *machine) config() node.Config {
 		Name: of.Name, Index: n.index, Dir: n.dir(), Programs: n.hub.Programs, Cgroup: n.cgroup(),
 		Kubeconfig: of.Kubeconfig, ProxyKubeconfig: of.ProxyKubeconfig, ClientCA: n.hub.ClientCA,
 		Volumes: n.hub.Volumes(), DiskBytes: n.hub.DiskBytes, LeaseSeconds: n.hub.LeaseSeconds,
+		RestartBackoffSeconds: n.hub.RestartBackoffSeconds,
 	}
 }

@@ -27,6 +27,8 @@ type Config struct {
 	DiskBytes int64 `json:"diskBytes"`
 	// LeaseSeconds is the time after which a node that does not renew its lease is not ready. 0 means 40.
 	LeaseSeconds int `json:"leaseSeconds,omitempty"`
+	// RestartBackoffSeconds is the longest time that kubelet waits before it starts a container again. 0 means 300.
+	RestartBackoffSeconds int `json:"restartBackoffSeconds,omitempty"`
 }
 
 func (c *Config) disk() string { return filepath.Join(c.Dir, "disk.img") }

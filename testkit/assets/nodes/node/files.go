@@ -3,6 +3,7 @@
 package node
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -157,6 +158,7 @@ func (n *node) kubeletConfig() object {
 		"cgroupDriver":             "cgroupfs", "failCgroupV1": false, "failSwapOn": false,
 		"clusterDNS": []string{spec.ClusterDNS}, "clusterDomain": "cluster.local", "resolvConf": runDir + "/resolv.conf",
 		"nodeLeaseDurationSeconds":    lease,
+		"crashLoopBackOff":            object{"maxContainerRestartPeriod": fmt.Sprintf("%ds", cmp.Or(n.RestartBackoffSeconds, 300))},
 		"imageGCHighThresholdPercent": 100, "localStorageCapacityIsolation": false,
 		"makeIPTablesUtilChains": false, "protectKernelDefaults": false, "serializeImagePulls": false,
 		"registerWithTaints": []object{}, "kubeAPIQPS": 100, "kubeAPIBurst": 200,

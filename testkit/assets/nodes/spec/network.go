@@ -28,6 +28,8 @@ type Network struct {
 	DiskBytes int64 `json:"diskBytes"`
 	// LeaseSeconds is the time after which a node that does not renew its lease is not ready.
 	LeaseSeconds int `json:"leaseSeconds,omitempty"`
+	// RestartBackoffSeconds is the longest time that kubelet waits before it starts a container again. 0 means 300.
+	RestartBackoffSeconds int `json:"restartBackoffSeconds,omitempty"`
 }
 
 // A Node is a node of a Network.
