@@ -3,6 +3,7 @@
 package realnode_test
 
 import (
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -101,6 +102,22 @@ func TestKill(t *testing.T) {
 	}
 	if took := time.Since(began); took > time.Minute {
 		t.Errorf("%d restarts took %v", kills, took)
+	}
+}
+
+// A command in a container has its network, and the output is that of the command alone.
+func TestExec(t *testing.T) {
+	t.Parallel()
+	k := start(t)
+	p := pod("entered")
+	k.Apply(p)
+	k.Eventually(p, testkit.Ready())
+	if out, err := k.Exec(p.Name, "main", "/web", "http://127.0.0.1:8080"); err != nil || out != " of entered" {
+		t.Errorf("the output is %q, %v", out, err)
+	}
+	out, err := k.Exec(p.Name, "main", "/missing")
+	if code := new(exec.ExitError); !errors.As(err, &code) || !strings.Contains(err.Error(), "no such file") {
+		t.Errorf("a program that does not exist: %q, %v", out, err)
 	}
 }
 
