@@ -201,9 +201,9 @@ test/tools:
 test/tools/images test/tools/release test/bundle: test/%: # -count 1 as below
 	@GOWORK=off go -C $* test -count 1 -short $(ARGS) ./...
 
-test/nodes: $(TESTKIT) ## Run containers and the operators' pods on real nodes, and the driver of their volumes; needs root on Linux (see docs/real-nodes.md)
+test/nodes: images-base $(TESTKIT) ## Run containers and the operators' pods on real nodes, and the driver of their volumes; needs root on Linux (see docs/real-nodes.md)
 	@$(TESTKIT) assets >/dev/null
-	@TESTKIT_NODES=1 CGO_ENABLED=0 go test -vet=off -ldflags=-w -count 1 -timeout 30m $(if $(LONG),,-short) \
+	@TESTKIT_NODES=1 CGO_ENABLED=0 go test -vet=off -ldflags=-w -count 1 -p 1 $(if $(LONG),-timeout 90m,-short -timeout 30m) \
 		$(ARGS) ./testkit/cluster ./testkit/assets/nodes/... $(ON_NODES:%=./%)
 
 test/images-base: ## Build the base images twice and run what is in them; needs root, Debian 12 and its network (ARGS='-run MariaDB')
