@@ -11,6 +11,7 @@ type engine struct {
 	local   []string // runs the statements of the last argument as the superuser, over the socket
 	table   string   // creates the empty table of orders
 	fill    string   // inserts the orders from %s to %s
+	filler  string   // inserts some MB into the table filler
 	sum     string   // returns the number of orders and a checksum
 	replica string   // returns 1 on a replica
 	more    []string // statements that the superuser runs, for objects beside those of the application
@@ -18,9 +19,9 @@ type engine struct {
 }
 
 const (
-	psql = `PGPASSWORD=$PASSWORD PGCONNECT_TIMEOUT=5 psql --no-psqlrc -v ON_ERROR_STOP=1 -h "$HOST" -p "$PORT" ` +
+	psql = `PGPASSWORD=$PASSWORD psql --no-psqlrc -v ON_ERROR_STOP=1 -h "$HOST" -p "$PORT" ` +
 		`-U "$USERNAME" -d "$DATABASE" -qtA`
-	mariadb = `MYSQL_PWD=$PASSWORD mariadb --no-defaults --connect-timeout=5 -h "$HOST" -P "$PORT" ` +
+	mariadb = `MYSQL_PWD=$PASSWORD mariadb --no-defaults -h "$HOST" -P "$PORT" ` +
 		`-u "$USERNAME" -D "$DATABASE" -BN`
 )
 
@@ -31,6 +32,7 @@ var engines = []engine{
 		local:   []string{"psql", "--no-psqlrc", "-h", "/run/database", "-U", "postgres", "-d", "app", "-qtAc"},
 		table:   "CREATE TABLE orders (id bigint PRIMARY KEY, text text)",
 		fill:    "INSERT INTO orders SELECT i, md5(i::text) FROM generate_series(%s, %s) AS i",
+		filler:  "INSERT INTO filler SELECT md5(random()::text) FROM generate_series(1, 200000)",
 		sum:     "SELECT count(*) || ' ' || md5(string_agg(id || ':' || text, ',' ORDER BY id)) FROM orders",
 		replica: "SELECT pg_is_in_recovery()::int",
 		more: []string{
@@ -46,6 +48,7 @@ var engines = []engine{
 		local:   []string{"mariadb", "--no-defaults", "--socket=/run/database/server.sock", "-u", "root", "-D", "app", "-BNe"},
 		table:   "CREATE TABLE orders (id bigint PRIMARY KEY, text text)",
 		fill:    "INSERT INTO orders SELECT seq, md5(seq) FROM seq_1_to_1000 WHERE seq BETWEEN %s AND %s",
+		filler:  "INSERT INTO filler SELECT MD5(RAND()) FROM seq_1_to_200000",
 		sum:     "SELECT CONCAT(COUNT(*), ' ', MD5(GROUP_CONCAT(id, ':', text ORDER BY id))) FROM orders",
 		replica: "SELECT @@read_only",
 		more: []string{

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,9 +43,46 @@ func TestGrowth(t *testing.T) {
 				w.t.Errorf("%s was restarted", p.Name)
 			}
 		}
-		orders.end()
 		orders.check()
 		w.replicated(db, "", 2)
+	})
+}
+
+// A database whose volume is full accepts orders again when the volume has grown, and has lost none.
+func TestFullVolume(t *testing.T) {
+	forEngines(t, func(w *world) {
+		db := w.database("orders", 1)
+		db.Spec.Storage = "512Mi"
+		w.Apply(db)
+		w.Eventually(db, testkit.Ready())
+		w.client(db)
+		orders := w.write(db, "")
+		w.query(db, "CREATE TABLE filler (text text)")
+		w.fillVolume(db, orders)
+		w.Update(db, func() { db.Spec.Storage = "2Gi" })
+		w.Eventually(db, testkit.Match("size", func(db *v1.Database) bool { return db.Status.Storage == "2Gi" }))
+		grown := time.Now()
+		w.Eventually(db, testkit.Ready())
+		orders.waitFor(time.Now())
+		w.t.Logf("%s: orders are accepted %v after the growth", w.engine.name, time.Since(grown))
+		orders.check()
+	})
+}
+
+// fillVolume inserts rows until that fails, or a server waits for space.
+func (w *world) fillVolume(db *v1.Database, by *writer) {
+	w.t.Helper()
+	const script = `for _ in {1..10}; do timeout 30 bash -c "$REMOTE" client "$1" || exit 0; done`
+	w.Wait("the volume is full", func(context.Context) error {
+		if out, err := by.shell(script, w.engine.filler); err != nil {
+			return fmt.Errorf("%s: %w", out, err)
+		}
+		const few = 20 << 20 // less than a file of the log of transactions needs
+		free, err := w.disk(desired.PodName(db, 0), "avail")
+		if err == nil && free > few {
+			err = fmt.Errorf("%d bytes are free", free)
+		}
+		return err
 	})
 }
 
@@ -52,15 +90,20 @@ func TestGrowth(t *testing.T) {
 func (w *world) sized(pod string, above, most int64) {
 	w.t.Helper()
 	w.Wait("the size of the volume of "+pod, func(context.Context) error {
-		out, err := w.Exec(pod, desired.Container, "df", "--output=size", "--block-size=1", "/var/lib/database")
-		if err != nil {
-			return err
-		}
-		_, last, _ := strings.Cut(strings.TrimSpace(out), "\n")
-		size, err := strconv.ParseInt(strings.TrimSpace(last), 10, 64)
+		size, err := w.disk(pod, "size")
 		if err == nil && (size <= above || size > most) {
 			err = fmt.Errorf("it is %d", size)
 		}
 		return err
 	})
+}
+
+// disk returns a column of df for the volume of a member, such as size or avail, in bytes.
+func (w *world) disk(pod, column string) (int64, error) {
+	out, err := w.Exec(pod, desired.Container, "df", "--output="+column, "--block-size=1", "/var/lib/database")
+	if err != nil {
+		return 0, err
+	}
+	_, last, _ := strings.Cut(strings.TrimSpace(out), "\n")
+	return strconv.ParseInt(strings.TrimSpace(last), 10, 64)
 }

@@ -38,7 +38,6 @@ func TestKilledPrimary(t *testing.T) {
 		slices.Sort(pauses)
 		w.t.Logf("%s: without an acknowledged order for %v to %v after %d kills, median %v", w.engine.name,
 			pauses[0], pauses[len(pauses)-1], kills, pauses[len(pauses)/2])
-		orders.end()
 		orders.check()
 		w.replicated(db, "", 2)
 	})

@@ -17,12 +17,15 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
+// lease is longer than kubelet may wait for a processor, which it shares with database servers.
+const lease = 10 * time.Second
+
 func TestMain(m *testing.M) {
 	testkit.Main(m, testkit.Env{
 		CRDs: "../../config/crd", RBAC: "../../config/rbac", AddToScheme: v1.AddToScheme,
 		AdmissionPolicies: "../../config/access/fence.yaml",
 		Real: &testkit.RealNodes{
-			Count: 3, Images: []string{"../../../../build/images-base"}, Lease: 4 * time.Second, RestartBackoff: time.Second,
+			Count: 3, Images: []string{"../../../../build/images-base"}, Lease: lease, RestartBackoff: time.Second,
 		},
 	})
 }

@@ -72,71 +72,133 @@ func (f *fleet) recovered(after string, since time.Time) {
 	}
 }
 
-// check ends the writers. Each order that a primary acknowledged is there, and on the replica.
+// check fails the test if an acknowledged order is lost.
 func (f *fleet) check() {
 	f.t.Helper()
 	for i, wr := range f.writers {
-		wr.end()
+		wr.reach(f.dbs[i])
+		wr.hasAll(f.dbs[i], wr.acknowledged())
+	}
+}
+
+// While orders are inserted, nodes are lost in different ways. Each order that a primary has acknowledged is there after each
+// of them, and finally on the replicas.
+func TestNodes(t *testing.T) {
+	t.Parallel()
+	f := startFleet(t)
+	f.losePower()
+	f.drainPrimary()
+	f.loseNode()
+	f.isolatePrimary()
+	for i, wr := range f.writers {
 		wr.check()
 		f.worlds[i].replicated(f.dbs[i], "", 2)
 	}
 }
 
-// A node without power takes its members with it. They start again with their data when the power returns.
-func TestPowerLoss(t *testing.T) {
-	t.Parallel()
-	f := startFleet(t)
-	lost := f.primary().Spec.NodeName
-	began := time.Now()
-	f.Node(lost).Stop()
-	f.Eventually(node(lost), testkit.Condition("Ready", metav1.ConditionUnknown))
-	f.Node(lost).Start()
-	f.recovered("a loss of power that ended", began)
-	f.check()
-}
-
-// Members of a node that stays away are started on another node, with their volumes, after the administrator has said that
-// the node does not run: with the taint for that. The node may come back later.
-func TestNodeLoss(t *testing.T) {
-	t.Parallel()
-	f := startFleet(t)
-	before := f.primary()
-	lost := node(before.Spec.NodeName)
+// losePower stops the node of a primary and starts it again: its members start with their data.
+func (f *fleet) losePower() {
+	f.t.Helper()
+	lost := node(f.primary().Spec.NodeName)
 	began := time.Now()
 	f.Node(lost.Name).Stop()
 	f.Eventually(lost, testkit.Condition("Ready", metav1.ConditionUnknown))
-	f.Update(lost, func() {
-		lost.Spec.Taints = append(lost.Spec.Taints, corev1.Taint{
-			Key: corev1.TaintNodeOutOfService, Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute,
-		})
-	})
-	f.recovered("the loss of a node", began)
-	if now := f.primary(); now.Spec.NodeName == lost.Name || now.UID == before.UID {
-		t.Errorf("the primary is still on %s", now.Spec.NodeName)
-	}
 	f.Node(lost.Name).Start()
 	f.Eventually(lost, testkit.Condition("Ready", metav1.ConditionTrue))
-	f.Update(lost, func() {
-		lost.Spec.Taints = slices.DeleteFunc(lost.Spec.Taints, func(t corev1.Taint) bool {
-			return t.Key == corev1.TaintNodeOutOfService
-		})
-	})
+	f.recovered("a loss of power", began)
 	f.check()
 }
 
-// A drained node loses its members one after the other, as the budgets of the Databases allow.
-func TestDrain(t *testing.T) {
-	t.Parallel()
-	f := startFleet(t)
+// drainPrimary drains the node of a primary: its members move to the other node, as the budgets of the Databases allow.
+func (f *fleet) drainPrimary() {
+	f.t.Helper()
 	drained := node(f.primary().Spec.NodeName)
 	began := time.Now()
 	f.Update(drained, func() { drained.Spec.Unschedulable = true })
 	f.drain(drained.Name)
 	f.recovered("a drain", began)
-	if now := f.primary(); now.Spec.NodeName == drained.Name {
-		t.Errorf("the primary is still on %s", now.Spec.NodeName)
-	}
+	f.moved(drained)
+	f.Update(drained, func() { drained.Spec.Unschedulable = false })
 	f.check()
+}
+
+// loseNode stops the node of a primary for longer: its members start on the other node, with their volumes, after the
+// administrator has declared it out of service. Then it returns.
+func (f *fleet) loseNode() {
+	f.t.Helper()
+	lost := node(f.primary().Spec.NodeName)
+	began := time.Now()
+	f.Node(lost.Name).Stop()
+	f.Eventually(lost, testkit.Condition("Ready", metav1.ConditionUnknown))
+	f.declareOut(lost, true)
+	f.recovered("the loss of a node", began)
+	f.moved(lost)
+	f.Node(lost.Name).Start()
+	f.Eventually(lost, testkit.Condition("Ready", metav1.ConditionTrue))
+	f.declareOut(lost, false)
+	f.check()
+}
+
+// isolatePrimary takes the network from the node of a primary. The primary goes on, and so does a client there, until the node
+// is declared out of service: then it can write no more, and another one starts with its volume. It has all orders that either
+// has acknowledged.
+func (f *fleet) isolatePrimary() {
+	f.t.Helper()
+	before := f.primary()
+	lost := node(before.Spec.NodeName)
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: desired.SetName(f.dbs[0])}}
+	f.Get(service)
+	const first = 1e12 // beyond the orders of the other writer
+	inside := f.worlds[0].startWriter(f.dbs[0], "inside", first, func(p *corev1.Pod) {
+		p.Spec.NodeName = lost.Name
+		p.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}} // it is not evicted
+		env := p.Spec.Containers[0].Env
+		for i := range env { // no names without a network
+			switch env[i].Name {
+			case "HOST":
+				env[i] = corev1.EnvVar{Name: "HOST", Value: service.Spec.ClusterIP}
+			case "SESSION_HOST":
+				env[i].Value = before.Status.PodIP
+			}
+		}
+	})
+	began := time.Now()
+	f.Node(lost.Name).Isolate()
+	isolated := time.Now()
+	f.Eventually(lost, testkit.Condition("Ready", metav1.ConditionUnknown))
+	f.declareOut(lost, true)
+	f.recovered("the isolation of a node", began)
+	f.moved(lost)
+	f.Node(lost.Name).Connect()
+	f.Eventually(lost, testkit.Condition("Ready", metav1.ConditionTrue))
+	f.declareOut(lost, false)
+	inside.check()
+	n := inside.count(isolated, began.Add(lease)) // before anything else could be done about it
+	f.t.Logf("the isolated primary has acknowledged %d orders", n)
+	if n == 0 {
+		f.t.Error("the isolated primary has acknowledged nothing")
+	}
+}
+
+// moved fails the test if the primary is still on a node.
+func (f *fleet) moved(from *corev1.Node) {
+	f.t.Helper()
+	if now := f.primary(); now.Spec.NodeName == from.Name {
+		f.t.Errorf("the primary is still on %s", now.Spec.NodeName)
+	}
+}
+
+// declareOut says that no container runs on a node that is not ready, as an administrator does, or takes it back.
+func (f *fleet) declareOut(n *corev1.Node, out bool) {
+	f.t.Helper()
+	f.Update(n, func() {
+		n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })
+		if out {
+			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{
+				Key: corev1.TaintNodeOutOfService, Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute,
+			})
+		}
+	})
 }
 
 // drain evicts all pods of the test's namespace from a node, as kubectl drain does, until there are none.

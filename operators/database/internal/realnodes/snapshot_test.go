@@ -2,6 +2,7 @@ package realnodes_test
 
 import (
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -47,6 +48,35 @@ func TestSnapshot(t *testing.T) {
 	})
 }
 
+// A snapshot of the volume, taken while orders are inserted, is the source of another Database. It has each order that was
+// acknowledged before.
+func TestVolumeSnapshot(t *testing.T) {
+	forEngines(t, func(w *world) {
+		db := w.database("orders", 1)
+		w.Apply(db)
+		w.Eventually(db, testkit.Ready())
+		w.client(db)
+		orders := w.write(db, "")
+		ids := orders.acknowledged()
+		snapshot := &v1.DBSnapshot{ObjectMeta: metav1.ObjectMeta{Name: "before"}, Spec: v1.DBSnapshotSpec{
+			Source: v1.SnapshotSource{DatabaseRef: &v1.DatabaseReference{Name: db.Name}}, Method: v1.MethodVolumeSnapshot,
+		}}
+		w.Apply(snapshot)
+		w.Eventually(snapshot, phase(v1.SnapshotSucceeded))
+		orders.waitFor(time.Now())
+		orders.check()
+
+		other := w.database("copy", 2)
+		other.Spec.BootstrapFrom = &v1.BootstrapFrom{SnapshotRef: &v1.SnapshotReference{Name: snapshot.Name}}
+		w.Apply(other)
+		w.Eventually(other, testkit.Ready(), members(2))
+		w.client(other)
+		w.hasAll(other, ids)
+		w.query(other, "DELETE FROM orders WHERE id > 1")
+		w.replicated(other, "1 ", 2)
+	})
+}
+
 // With the deletion policy Snapshot a Database leaves a last dump, and no volumes. The dump has each order whose insertion was
 // acknowledged until the end, and all other databases and users of the server.
 func TestLastSnapshot(t *testing.T) {
@@ -67,14 +97,14 @@ func TestLastSnapshot(t *testing.T) {
 		w.Eventually(claim(desired.ClaimName(db, 0)), testkit.Gone())
 		last := desired.LastSnapshot(db)
 		w.Eventually(last, phase(v1.SnapshotSucceeded))
-		orders.end()
+		ids := orders.end().acknowledged()
 
 		again := w.database("orders", 1)
 		again.Spec.BootstrapFrom = &v1.BootstrapFrom{SnapshotRef: &v1.SnapshotReference{Name: last.Name}}
 		w.Apply(again)
 		w.Eventually(again, testkit.Ready())
 		w.reach(again)
-		orders.check()
+		w.hasAll(again, ids)
 		if got, err := w.member(again, 0, w.engine.moreSum); err != nil || got != "3 billing" {
 			w.t.Errorf("the other database has %q: %v", got, err)
 		}
