@@ -222,3 +222,14 @@ func TestCanReadData(t *testing.T) {
 		t.Errorf("the labels are %v", left)
 	}
 }
+
+// A server has an hour to replay its log. Probes each second let it serve as soon as it can: TestKilledPrimary of package
+// realnodes logs how long that takes.
+func TestStartupProbe(t *testing.T) {
+	t.Parallel()
+	template := desired.Template(database(v1.PostgreSQL), "postgres:16", "scripts")
+	startup := template.Spec.Containers[0].StartupProbe
+	if startup.PeriodSeconds != 1 || startup.FailureThreshold != 3600 {
+		t.Errorf("the server has %d probes, one in %d s", startup.FailureThreshold, startup.PeriodSeconds)
+	}
+}

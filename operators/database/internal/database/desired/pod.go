@@ -54,7 +54,7 @@ func Template(db *v1.Database, image, scripts string) corev1.PodTemplateSpec {
 	}
 	server := member(db, image, Container, "run.sh")
 	server.Ports = []corev1.ContainerPort{{Name: portName, ContainerPort: Port(db.Spec.Engine)}}
-	server.StartupProbe = probe("startup", 10, 360) // 1 hour, because replaying a long log must not be interrupted
+	server.StartupProbe = probe("startup", 1, 3600) // 1 hour, because replaying a long log must not be interrupted
 	server.LivenessProbe = probe("live", 10, 6)
 	server.ReadinessProbe = probe("ready", 5, 3)
 	if db.Spec.Engine == v1.PostgreSQL { // on the termination signal it would wait for all clients
