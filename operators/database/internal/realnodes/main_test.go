@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/homeostat-dev/homeostat/operators/database"
@@ -99,6 +100,7 @@ func (w *world) clientPod(db *v1.Database, name string, command ...string) *core
 		TerminationGracePeriodSeconds: new(int64(1)),
 		Containers: []corev1.Container{{
 			Name: "client", Image: db.Status.Image, Command: command, Env: env,
+			Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("250m")}},
 		}},
 	}
 	return p
