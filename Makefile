@@ -126,7 +126,7 @@ test-rest: $(TESTKIT)
 # What make test leaves out: packages that start real servers, compile programs or run operators, and a list of tests.
 SLOW = $(wildcard operators/*/cmd/demo operators/*/config) operators/database/internal/scripts sdk/e2e/convert sdk/e2e/outside \
 	sdk/e2e/scaffold testkit/sandbox testkit/cmd/testkit/internal/cli testkit/cluster testkit/internal/environment \
-	testkit/mutants/plain
+	testkit/mutants/application testkit/mutants/plain
 LEFT_OUT = $$($(call tool,tiers) . $(LEFT_OUT_LIST))
 LEFT_OUT_LIST = tools/tiers/test-all.txt
 # What make test/nodes tests.

@@ -12,6 +12,8 @@
 //	/size/PATH               the size of the file system in bytes
 //	/allocate?bytes=NUMBER   allocates memory and keeps it
 //
+// With -get URL it serves nothing: it prints the response to a GET request. It fails without one within a second.
+//
 // With -lock FILE it appends a line to the file when it starts: the variable POD_UID, and "alone" or "beside another", which
 // means that another container holds the lock of the file. The latter is followed by a line with "alone" when the other
 // container has ended.
@@ -22,6 +24,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"log"
 	"net/http"
 	"os"
@@ -36,10 +39,34 @@ var version = "1"
 func main() {
 	load := flag.String("load", "", "the file to serve as it is now")
 	lock := flag.String("lock", "", "the file to lock")
+	url := flag.String("get", "", "the URL to get")
 	flag.Parse()
-	if err := run(*load, *lock); err != nil {
+	err := error(nil)
+	if *url != "" {
+		err = get(*url)
+	} else {
+		err = run(*load, *lock)
+	}
+	if err != nil {
 		log.Fatal(err)
 	}
+}
+
+// get prints a response.
+func get(url string) error {
+	client := &http.Client{Timeout: time.Second}
+	response, err := client.Get(url)
+	if err != nil {
+		return fmt.Errorf("getting: %w", err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if _, err := io.Copy(os.Stdout, response.Body); err != nil {
+		return fmt.Errorf("reading the response: %w", err)
+	}
+	if response.StatusCode != http.StatusOK {
+		return errors.New(response.Status)
+	}
+	return nil
 }
 
 func run(load, lock string) error {

@@ -5,6 +5,7 @@ package realnode_test
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -112,7 +113,7 @@ func TestExec(t *testing.T) {
 	p := pod("entered")
 	k.Apply(p)
 	k.Eventually(p, testkit.Ready())
-	if out, err := k.Exec(p.Name, "main", "/web", "http://127.0.0.1:8080"); err != nil || out != " of entered" {
+	if out, err := k.Exec(p.Name, "main", "/program", "-get", "http://127.0.0.1:8080"); err != nil || out != p.Name {
 		t.Errorf("the output is %q, %v", out, err)
 	}
 	out, err := k.Exec(p.Name, "main", "/missing")

@@ -36,8 +36,8 @@ func TestVolumeIsOnOneNode(t *testing.T) {
 	}
 	first := on("node-0")
 	k.Eventually(first, testkit.Ready())
-	if out, err := k.Exec(first.Name, "main", "/web", "post", "http://127.0.0.1:8080"); err != nil {
-		t.Fatalf("%s: %v", out, err)
+	if _, err := k.Fetch(first, 8080, "/write/data/text?text=stored"); err != nil {
+		t.Fatal(err)
 	}
 	second := on("node-1")
 	k.Wait("the second pod is told why it waits", func(ctx context.Context) error {
@@ -55,7 +55,7 @@ func TestVolumeIsOnOneNode(t *testing.T) {
 	}
 	k.Delete(first)
 	k.Eventually(second, testkit.Ready())
-	if out, err := k.Exec(second.Name, "main", "/web", "http://127.0.0.1:8080"); err != nil || out != "stored of on-node-1" {
+	if out, err := k.Fetch(second, 8080, "/file/data/text"); err != nil || out != "stored" {
 		t.Errorf("the second pod serves %q, %v", out, err)
 	}
 }

@@ -11,17 +11,10 @@ import (
 )
 
 func main() {
-	switch {
-	case len(os.Args) == 1:
-		serve()
-	case os.Args[1] == "post":
-		post(os.Args[2])
-	default:
+	if len(os.Args) > 1 {
 		get(os.Args[1])
+		return
 	}
-}
-
-func serve() {
 	log.Print("serving")
 	log.Fatal(http.ListenAndServe(":8080", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost {
@@ -33,14 +26,6 @@ func serve() {
 		stored, _ := os.ReadFile("/data/stored")
 		_, _ = fmt.Fprintf(w, "%s of %s", stored, os.Getenv("HOSTNAME"))
 	})))
-}
-
-// post fails unless the server accepts an empty request.
-func post(url string) {
-	response, err := http.Post(url, "", nil)
-	if err != nil || response.StatusCode != http.StatusOK {
-		log.Fatal(response, err)
-	}
 }
 
 // get prints the response of a server, which may not be reachable at once.
