@@ -21,6 +21,6 @@
 // the rules that hold for every operator: see [Oracle], and [WithoutOracles] to break one on purpose. [K.Golden] compares
 // the operator's objects with a file. [Env.NoUnusedRules] compares its roles with the permissions that it used.
 //
-// Limits: containers never run. In the API tier pods are only stored; in the Workloads tier simulated nodes report them
-// Running and Ready.
+// Limits: without [Env.Real] containers never run. In the API tier pods are only stored; in the Workloads tier simulated
+// nodes report them Running and Ready.
 package testkit

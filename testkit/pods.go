@@ -36,7 +36,6 @@ func (k *K) LoadPackage(image string, build ...string) {
 // Fetch returns the response to a GET request to a port of a pod, through the API server, such as Fetch(pod, 8080,
 // "/a?b=c"). A status other than 200 is an error, and so is a server that does not respond within K.Timeout.
 func (k *K) Fetch(pod *corev1.Pod, port int, path string) (string, error) {
-	k.t.Helper()
 	clientset, err := kubernetes.NewForConfig(k.Config)
 	if err != nil {
 		return "", fmt.Errorf("making a client: %w", err)
@@ -70,10 +69,11 @@ func (k *K) Evict(pod *corev1.Pod) {
 	if _, err := k.locate(pod); err != nil {
 		k.t.Fatalf("evicting pod %s: %v", pod.Name, err)
 	}
+	eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
+	if pod.UID != "" { // not the pod that replaces it
+		eviction.DeleteOptions = &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))}
+	}
 	k.Wait("pod "+pod.Name+" is evicted", func(ctx context.Context) error {
-		return k.Client.SubResource("eviction").Create(ctx, pod, &policyv1.Eviction{
-			ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
-			DeleteOptions: &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))},
-		})
+		return k.Client.SubResource("eviction").Create(ctx, pod, eviction)
 	})
 }

@@ -69,9 +69,13 @@ func TestFullVolume(t *testing.T) {
 	})
 }
 
-// fillVolume inserts rows until that fails, or a server waits for space.
+// fillVolume leaves 32 MB, and inserts rows until that fails, or a server waits for space.
 func (w *world) fillVolume(db *v1.Database, by *writer) {
 	w.t.Helper()
+	const most = `cd /var/lib/database; fallocate -l $(($(df --output=avail --block-size=1 . | tail -n1) - 32000000)) filler`
+	if out, err := w.Exec(desired.PodName(db, 0), desired.Container, "bash", "-c", most); err != nil {
+		w.t.Fatalf("%s: %v", out, err)
+	}
 	const script = `for _ in {1..10}; do timeout 30 bash -c "$REMOTE" client "$1" || exit 0; done`
 	w.Wait("the volume is full", func(context.Context) error {
 		if out, err := by.shell(script, w.engine.filler); err != nil {

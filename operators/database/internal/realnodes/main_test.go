@@ -138,8 +138,8 @@ func (w *world) shell(db *v1.Database, script string, args ...string) (string, e
 	return strings.TrimSpace(out), err
 }
 
-// patiently returns a script that repeats another one until it succeeds, for about 5 s: that is cheaper than a new process in
-// the container.
+// patiently returns a script that repeats another one until it succeeds, for about 5 s: that is cheaper than a new process
+// in the container.
 func patiently(script string) string {
 	return "check() { " + script + "\n}\n" +
 		"for _ in {1..25}; do if check \"$@\" 2>/dev/null; then exit; fi; sleep 0.2; done; check \"$@\""

@@ -81,8 +81,8 @@ func (f *fleet) check() {
 	}
 }
 
-// While orders are inserted, nodes are lost in different ways. Each order that a primary has acknowledged is there after each
-// of them, and finally on the replicas.
+// While orders are inserted, nodes are lost in different ways. Each order that a primary has acknowledged is there after
+// each of them, and finally on the replicas.
 func TestNodes(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t)
@@ -139,9 +139,9 @@ func (f *fleet) loseNode() {
 	f.check()
 }
 
-// isolatePrimary takes the network from the node of a primary. The primary goes on, and so does a client there, until the node
-// is declared out of service: then it can write no more, and another one starts with its volume. It has all orders that either
-// has acknowledged.
+// isolatePrimary takes the network from the node of a primary. The primary goes on, and so does a client there, until the
+// node is declared out of service: then it can write no more, and another one starts with its volume. It has all orders that
+// either has acknowledged.
 func (f *fleet) isolatePrimary() {
 	f.t.Helper()
 	before := f.primary()
@@ -192,7 +192,9 @@ func (f *fleet) moved(from *corev1.Node) {
 func (f *fleet) declareOut(n *corev1.Node, out bool) {
 	f.t.Helper()
 	f.Update(n, func() {
-		n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })
+		n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool {
+			return t.Key == corev1.TaintNodeOutOfService
+		})
 		if out {
 			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{
 				Key: corev1.TaintNodeOutOfService, Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute,

@@ -77,7 +77,7 @@ func TestVolumeSnapshot(t *testing.T) {
 	})
 }
 
-// With the deletion policy Snapshot a Database leaves a last dump, and no volumes. The dump has each order whose insertion was
+// With the deletion policy Snapshot a Database leaves a last dump, and no volumes. The dump has each order that was
 // acknowledged until the end, and all other databases and users of the server.
 func TestLastSnapshot(t *testing.T) {
 	forEngines(t, func(w *world) {

@@ -15,12 +15,18 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// writerScript inserts orders with IDs from FIRST until /tmp/stop exists: in a connection to the Service for each order, and in
-// sessions with the pod of the primary. None is longer than 10 s, so that a server that vanished does not block it.
+// writerScript inserts orders with IDs from FIRST until /tmp/stop exists: in a connection to the Service for each order, and
+// in sessions with the pod of the primary. None is longer than 10 s, so that a server that vanished does not block it.
 // /tmp/acknowledged gets the ID of each order whose insertion the server has confirmed, the time in seconds, and the kind of
 // the connection. The last file is /tmp/stopped.
 const writerScript = `
-statements() { id=$1; until [ -e /tmp/stop ]; do echo "INSERT INTO orders VALUES ($id, 'x'); SELECT $id;"; id=$((id + 1)); done; }
+statements() {
+  id=$1
+  until [ -e /tmp/stop ]; do
+    echo "INSERT INTO orders VALUES ($id, 'x'); SELECT $id;"
+    id=$((id + 1))
+  done
+}
 acknowledge() { while read -r id; do echo "$id $EPOCHREALTIME $1" >>/tmp/acknowledged; done; }
 sessions() {
   HOST=$SESSION_HOST
@@ -52,7 +58,8 @@ type writer struct {
 	name string
 }
 
-// write creates the table of orders, starts a writer on a node, or on any if it is "", and returns when orders are acknowledged.
+// write creates the table of orders and starts a writer on a node, or on any if it is "". It returns when orders are
+// acknowledged.
 func (w *world) write(db *v1.Database, node string) *writer {
 	w.t.Helper()
 	w.query(db, w.engine.table)
@@ -95,7 +102,8 @@ func (wr *writer) waitFor(since time.Time) {
 func (wr *writer) pause(since time.Time) time.Duration {
 	wr.t.Helper()
 	out, err := wr.shell(`sort -k2n /tmp/acknowledged | awk -v t="$1" '
-		$3 == "connection" { if ($2 > t && last && $2 - last > most) most = $2 - last; last = $2 } END { printf "%.3fs", most }'`, seconds(since))
+		$3 == "connection" { if ($2 > t && last && $2 - last > most) most = $2 - last; last = $2 }
+		END { printf "%.3fs", most }'`, seconds(since))
 	if err != nil {
 		wr.t.Fatal(err)
 	}
