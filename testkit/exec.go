@@ -10,9 +10,9 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/assets"
 )
 
-// Exec runs a command in a container on a real node, as kubectl exec does, and returns its standard output. The error has the
-// standard error; it is an [exec.ExitError] with the exit code of the command, if there is one. The command ends with the test.
-// Exec is safe for concurrent use.
+// Exec runs a command in a container on a real node, as kubectl exec does, and returns its standard output. The error has
+// the standard error; it is an [exec.ExitError] with the exit code of the command, if there is one. The command ends with
+// the test. Exec is safe for concurrent use.
 func (k *K) Exec(pod, container string, command ...string) (string, error) {
 	set, err := assets.Find(k.Context(), assets.Options{Programs: []string{assets.Kubectl}})
 	if err != nil {

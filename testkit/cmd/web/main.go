@@ -41,21 +41,24 @@ func main() {
 	lock := flag.String("lock", "", "the file to lock")
 	url := flag.String("get", "", "the URL to get")
 	flag.Parse()
-	err := error(nil)
+	do := func() error { return run(*load, *lock) }
 	if *url != "" {
-		err = get(*url)
-	} else {
-		err = run(*load, *lock)
+		do = func() error { return get(*url) }
 	}
-	if err != nil {
+	if err := do(); err != nil {
 		log.Fatal(err)
 	}
 }
 
 // get prints a response.
 func get(url string) error {
-	client := &http.Client{Timeout: time.Second}
-	response, err := client.Get(url)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return fmt.Errorf("getting: %w", err)
+	}
+	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return fmt.Errorf("getting: %w", err)
 	}

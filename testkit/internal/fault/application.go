@@ -77,8 +77,8 @@ var applicationUnreachable = Fault{
 var applicationLost = Fault{
 	Name: "application-lost",
 	Long: true,
-	Doc: "The node of a pod is unreachable for so long that the pod is deleted. The deletion ends when the node is back: until " +
-		"then the containers may go on.",
+	Doc: "The node of a pod is unreachable for so long that the pod is deleted. The deletion ends when the node is back: " +
+		"until then the containers may go on.",
 	Plan: func(in *Input) []Plan {
 		return atPods(in, "application-lost", "was deleted while its node was unreachable", func(r Run, step int, p target) {
 			unreachable(r, step, p, "is lost with its node", true, podplane.Plane.Lose)

@@ -95,7 +95,8 @@ func (h *hub) handleContainer(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	act(w, r, map[string]func() error{
-		"kill": group.Kill, "pause": func() error { return group.Freeze(true) }, "continue": func() error { return group.Freeze(false) },
+		"kill": group.Kill, "pause": func() error { return group.Freeze(true) },
+		"continue": func() error { return group.Freeze(false) },
 	})
 }
 

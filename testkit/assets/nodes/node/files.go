@@ -158,7 +158,9 @@ func (n *node) kubeletConfig() object {
 		"cgroupDriver":             "cgroupfs", "failCgroupV1": false, "failSwapOn": false,
 		"clusterDNS": []string{spec.ClusterDNS}, "clusterDomain": "cluster.local", "resolvConf": runDir + "/resolv.conf",
 		"nodeLeaseDurationSeconds":    lease,
-		"crashLoopBackOff":            object{"maxContainerRestartPeriod": fmt.Sprintf("%ds", cmp.Or(n.RestartBackoffSeconds, 300))},
+		"crashLoopBackOff": object{
+			"maxContainerRestartPeriod": fmt.Sprintf("%ds", cmp.Or(n.RestartBackoffSeconds, 300)),
+		},
 		"imageGCHighThresholdPercent": 100, "localStorageCapacityIsolation": false,
 		"makeIPTablesUtilChains": false, "protectKernelDefaults": false, "serializeImagePulls": false,
 		"registerWithTaints": []object{}, "kubeAPIQPS": 100, "kubeAPIBurst": 200,

@@ -68,7 +68,9 @@ func other(d networkingv1.PolicyType) string {
 
 // localPods returns the pods of a node that have addresses of their own, sorted by these.
 func (s *State) localPods(node string) []*corev1.Pod {
-	pods := slices.DeleteFunc(slices.Clone(s.Pods), func(p *corev1.Pod) bool { return p.Spec.NodeName != node || !hasAddress(p) })
+	pods := slices.DeleteFunc(slices.Clone(s.Pods), func(p *corev1.Pod) bool {
+		return p.Spec.NodeName != node || !hasAddress(p)
+	})
 	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return cmp.Compare(a.Status.PodIP, b.Status.PodIP) })
 	return pods
 }

@@ -60,8 +60,10 @@ func TestRules(t *testing.T) {
 		want []string // the rules of the chain of ingress, or of egress
 	}{
 		"nothing is permitted": {networkingv1.NetworkPolicySpec{}, []string{"drop"}},
-		"everything": {networkingv1.NetworkPolicySpec{Ingress: []networkingv1.NetworkPolicyIngressRule{{}}},
-			[]string{"meta nfproto ipv4 return", "drop"}},
+		"everything": {
+			networkingv1.NetworkPolicySpec{Ingress: []networkingv1.NetworkPolicyIngressRule{{}}},
+			[]string{"meta nfproto ipv4 return", "drop"},
+		},
 		"pods of the namespace": {networkingv1.NetworkPolicySpec{Ingress: []networkingv1.NetworkPolicyIngressRule{
 			{From: peers(clients), Ports: port(intstr.FromInt32(80))},
 		}}, []string{"ip saddr { 10.244.0.3 } tcp dport 80 return", "drop"}},
