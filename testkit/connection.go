@@ -105,7 +105,9 @@ func (c *connection) acquire(ctx context.Context, objects []*unstructured.Unstru
 	if err != nil {
 		return err
 	}
-	request.Objects, request.Private, request.UntilGoCommandEnds = objects, c.private, true
+	request.Objects = objects
+	request.Private = c.private
+	request.UntilGoCommandEnds = true
 	lease, err := environment.Acquire(ctx, request)
 	if err != nil {
 		return err

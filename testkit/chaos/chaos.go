@@ -85,8 +85,8 @@ const (
 	Outage    = "outage"     // the API server refuses requests, or is slow or restarted, for seconds
 	Pair      = "pair"       // two faults that follow each other
 
-	// Application breaks a pod of the operator, or of its workloads, for a while: a container is killed, exceeds its memory limit
-	// or does not answer, or the pod is evicted or lost with its node. It needs Env.Workloads or Env.Real.
+	// Application breaks a pod of the operator, or of its workloads, for a while: a container is killed, exceeds its memory
+	// limit or does not answer, or the pod is evicted or lost with its node. It needs Env.Workloads or Env.Real.
 	Application = "application"
 
 	DriftMetadata  = "drift-metadata"  // the labels and annotations of a child are removed

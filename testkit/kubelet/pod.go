@@ -98,7 +98,8 @@ func (k *Kubelet) PauseContainer(
 }
 
 // LosePod makes a pod unreachable, as the loss of its node does, and leaves the node and its other pods alone. The pod is
-// not Ready, and has no kubelet: deleting it takes until restore is called, or until a client deletes it with grace period 0.
+// not Ready, and has no kubelet: deleting it takes until restore is called, or until a client deletes it with grace period
+// 0.
 // After restore, a pod that was deleted meanwhile is removed, and another one becomes Ready. Calling restore more than once
 // is allowed.
 func (k *Kubelet) LosePod(

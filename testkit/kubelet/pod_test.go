@@ -35,7 +35,8 @@ func TestKillContainer(t *testing.T) {
 	p := w.waitPod("p", "it is Ready after a restart", func(p *corev1.Pod) bool {
 		return ready(p) == corev1.ConditionTrue && statusOf(p, "app").RestartCount == 1
 	})
-	if last := statusOf(p, "app").LastTerminationState.Terminated; last == nil || last.ExitCode != 137 || last.Reason != "Error" {
+	last := statusOf(p, "app").LastTerminationState.Terminated
+	if last == nil || last.ExitCode != 137 || last.Reason != "Error" {
 		t.Errorf("the last state is %+v, want exit code 137 and reason Error", last)
 	}
 	if n := statusOf(p, "sidecar").RestartCount; n != 0 {
@@ -55,7 +56,9 @@ func TestKillContainerThatStaysDead(t *testing.T) {
 	w := newWorld(t)
 	w.runningPod("p", "web:1", withSidecar, withPolicy(corev1.RestartPolicyNever))
 	w.check(simulator.KillContainer(t.Context(), w.key("p"), "app"))
-	p := w.waitPod("p", "one container has ended", func(p *corev1.Pod) bool { return statusOf(p, "app").State.Terminated != nil })
+	p := w.waitPod("p", "one container has ended", func(p *corev1.Pod) bool {
+		return statusOf(p, "app").State.Terminated != nil
+	})
 	if p.Status.Phase != corev1.PodRunning || ready(p) != corev1.ConditionFalse {
 		t.Errorf("the pod has phase %s and Ready=%s, want Running and False", p.Status.Phase, ready(p))
 	}

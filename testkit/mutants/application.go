@@ -248,7 +248,9 @@ func (r *quorums) setDegraded(q *v1.Quorum, pods map[string]*corev1.Pod, ready i
 		is = slices.ContainsFunc(slices.Collect(maps.Values(pods)), wasRestarted)
 	}
 	if is {
-		degraded.Status, degraded.Reason, degraded.Message = metav1.ConditionTrue, "PodsNotReady", "a pod has a problem"
+		degraded.Status = metav1.ConditionTrue
+		degraded.Reason = "PodsNotReady"
+		degraded.Message = "a pod has a problem"
 	}
 	meta.SetStatusCondition(&q.Status.Conditions, degraded)
 }

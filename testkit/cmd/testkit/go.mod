@@ -19,10 +19,6 @@ require (
 	github.com/creachadair/mds v0.23.0 // indirect
 	github.com/fluxcd/cli-utils v1.3.0 // indirect
 	github.com/gofrs/flock v0.13.0 // indirect
-	github.com/google/go-containerregistry v0.21.9 // indirect
-	github.com/klauspost/compress v1.19.1 // indirect
-	github.com/opencontainers/go-digest v1.0.0 // indirect
-	github.com/opencontainers/image-spec v1.1.1 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/sync v0.22.0 // indirect
 	k8s.io/apiextensions-apiserver v0.37.2 // indirect

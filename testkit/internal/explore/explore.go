@@ -187,7 +187,8 @@ type Explorer struct {
 // New returns an explorer on the API server of cfg, which needs all permissions. The caller must close it.
 func New(ctx context.Context, cfg *rest.Config, o Options) (*Explorer, error) {
 	x := &Explorer{
-		Options: o, persistent: &differences{}, triggers: &triggers{}, began: time.Now(), counters: &counters{}, nodes: &nodeLock{},
+		Options: o, persistent: &differences{}, triggers: &triggers{}, began: time.Now(), counters: &counters{},
+		nodes: &nodeLock{},
 	}
 	x.repeated = &repetitions{causes: map[string]bool{}}
 	if x.QuietPeriod == 0 {

@@ -181,8 +181,8 @@ func (r *run) falseReady(step int, c history.Change, reason string) *report.Viol
 	})
 }
 
-// readyPodsOf reports whether a pod, or a pod of a workload, is Ready, and whether the object is one of these and should have
-// pods.
+// readyPodsOf reports whether a pod, or a pod of a workload, is Ready, and whether the object is one of these and should
+// have pods.
 func readyPodsOf(u *unstructured.Unstructured) (ready, is bool) {
 	count := func(fields ...string) int64 {
 		n, _, _ := unstructured.NestedInt64(u.Object, fields...)

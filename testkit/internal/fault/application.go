@@ -267,7 +267,8 @@ func evict(r Run, step int, t target) {
 	}
 	s := r.Space()
 	eviction := &policyv1.Eviction{}
-	eviction.Name, eviction.Namespace = live.Object.GetName(), live.Object.GetNamespace()
+	eviction.Name = live.Object.GetName()
+	eviction.Namespace = live.Object.GetNamespace()
 	err := s.Client.SubResource("eviction").Create(s.Context(), podOf(live), eviction)
 	switch {
 	case apierrors.IsTooManyRequests(err):

@@ -111,7 +111,8 @@ func TestConflictNeedsAnExistingObject(t *testing.T) {
 	}
 }
 
-// A pod is broken at the last step after which it exists, and a second time where it was alone: its status has to change then.
+// A pod is broken at the last step after which it exists, and a second time where it was alone: the status has to change
+// then.
 func TestApplicationPlans(t *testing.T) {
 	t.Parallel()
 	first := baseline.Pod{Name: "pods/a-0", Containers: []string{"main"}}

@@ -15,7 +15,8 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// A volume for one node is not given to a second one before the pod on the first is gone. The second pod then has its content.
+// A volume for one node is not given to a second one before the pod on the first is gone. The second pod then has its
+// content.
 func TestVolumeIsOnOneNode(t *testing.T) {
 	t.Parallel()
 	k := start(t)

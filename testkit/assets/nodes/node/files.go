@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"github.com/homeostat-dev/homeostat/testkit/assets/nodes/spec"
 	"github.com/homeostat-dev/homeostat/testkit/assets/nodes/system"
@@ -147,6 +148,7 @@ func (n *node) kubeletConfig() object {
 	if lease == 0 {
 		lease = 40
 	}
+	backoff := time.Duration(cmp.Or(n.RestartBackoffSeconds, 300)) * time.Second
 	return object{
 		"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
 		"authentication": object{
@@ -158,9 +160,7 @@ func (n *node) kubeletConfig() object {
 		"cgroupDriver":             "cgroupfs", "failCgroupV1": false, "failSwapOn": false,
 		"clusterDNS": []string{spec.ClusterDNS}, "clusterDomain": "cluster.local", "resolvConf": runDir + "/resolv.conf",
 		"nodeLeaseDurationSeconds":    lease,
-		"crashLoopBackOff": object{
-			"maxContainerRestartPeriod": fmt.Sprintf("%ds", cmp.Or(n.RestartBackoffSeconds, 300)),
-		},
+		"crashLoopBackOff":            object{"maxContainerRestartPeriod": backoff.String()},
 		"imageGCHighThresholdPercent": 100, "localStorageCapacityIsolation": false,
 		"makeIPTablesUtilChains": false, "protectKernelDefaults": false, "serializeImagePulls": false,
 		"registerWithTaints": []object{}, "kubeAPIQPS": 100, "kubeAPIBurst": 200,
