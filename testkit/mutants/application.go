@@ -64,6 +64,11 @@ func podsMutants() class {
 		},
 		steps: []Step{
 			{"create", func(k *testkit.K) { k.Apply(newQuorum(1)) }},
+			{"create a pod of others", func(k *testkit.K) {
+				pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "other"}}
+				pod.Spec.Containers = []corev1.Container{{Name: "other", Image: "other:1"}}
+				k.Apply(pod)
+			}},
 			{"scale up", func(k *testkit.K) { k.Apply(newQuorum(3)) }},
 			{"scale down", func(k *testkit.K) { k.Apply(newQuorum(2)) }},
 		},

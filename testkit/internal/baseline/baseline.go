@@ -83,6 +83,8 @@ type Pod struct {
 	Name string
 	// Containers are the names of its containers.
 	Containers []string
+	// Stays means that no operator and no controller creates the pod again: the scenario created it.
+	Stays bool
 }
 
 // NamespacePlaceholder stands for the namespace of a run.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -48,13 +49,13 @@ func (r *run) holdNodes() (release func()) {
 // currentPods returns the places of Ready pods, in the order of their names.
 func (v *view) currentPods() []baseline.Pod {
 	var all []baseline.Pod
-	places := v.podsByPlace()
+	places, byUser := v.podsByPlace(), created(v.user.Calls())
 	for _, place := range slices.Sorted(maps.Keys(places)) {
 		pod := places[place][0].Object
 		if ready, ok := readiness.Condition(pod, "Ready"); !ok || ready.Status != metav1.ConditionTrue {
 			continue
 		}
-		p := baseline.Pod{Name: place}
+		p := baseline.Pod{Name: place, Stays: byUser[pod.GetUID()]}
 		containers, _, _ := unstructured.NestedSlice(pod.Object, "spec", "containers")
 		for _, c := range containers {
 			if fields, ok := c.(map[string]any); ok {
@@ -68,7 +69,7 @@ func (v *view) currentPods() []baseline.Pod {
 }
 
 // podsByPlace returns the pods that are not being deleted, by the canonical name of the pod or, if that is generated, of its
-// workload. The oldest one of a place comes first.
+// workload. The oldest one of a place comes first. Those of Jobs are left out: they perform a task once.
 func (v *view) podsByPlace() map[string][]history.Change {
 	names := v.names(v.log.Changes())
 	current := v.log.CurrentObjects()
@@ -81,6 +82,10 @@ func (v *view) podsByPlace() map[string][]history.Change {
 		if groupResourceOf(c).String() != "pods" || c.Object.GetDeletionTimestamp() != nil {
 			continue
 		}
+		workload := workloadOf(c, byUID)
+		if workload.Resource.Group == batchv1.GroupName {
+			continue
+		}
 		place := names.Of(c.Object.GetUID())
 		if ordinal := c.Object.GetLabels()[appsv1.StatefulSetPodNameLabel]; ordinal != "" && ordinal == c.Object.GetName() {
 			place = "pods/" + names.Text(ordinal)
@@ -88,7 +93,7 @@ func (v *view) podsByPlace() map[string][]history.Change {
 				place = "pods/" + ordinal
 			}
 		} else if c.Object.GetGenerateName() != "" {
-			place = names.Group(workloadOf(c, byUID).Object.GetUID())
+			place = names.Group(workload.Object.GetUID())
 		}
 		places[place] = append(places[place], c)
 	}

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -141,7 +143,7 @@ func planTargets(in *Input, fault, what string, eachContainer bool, inject injec
 			continue
 		}
 		for _, pod := range pods {
-			if tried[pod.Name] {
+			if tried[pod.Name] || pod.Stays && !eachContainer {
 				continue
 			}
 			tried[pod.Name] = true
@@ -247,15 +249,18 @@ func unreachable(
 // restoreTime limits the end of a fault: a real node starts in seconds.
 const restoreTime = time.Minute
 
-// awaitReadyAgain waits until a broken pod is Ready again, or gone, and there is a Ready pod in its place.
+// awaitReadyAgain waits until a broken pod is Ready again, or gone. If a workload replaces it, it waits for the next Ready
+// pod. A pod that the operator replaces is a part of the state.
 func awaitReadyAgain(r Run, broken history.Change, t target) {
+	owner := metav1.GetControllerOf(broken.Object)
+	ofWorkload := owner != nil && strings.HasPrefix(owner.APIVersion, "apps/")
 	r.Await(func() bool {
 		now, is := byUID(r, broken)
 		if is && (now.Object.GetDeletionTimestamp() != nil || !isReady(podOf(now))) {
 			return false
 		}
 		next, is := r.Pod(t.pod)
-		return is && isReady(podOf(next))
+		return !ofWorkload || is && isReady(podOf(next))
 	})
 }
 
@@ -284,6 +289,7 @@ func evict(r Run, step int, t target) {
 		_, is := byUID(r, live)
 		return !is
 	})
+	awaitReadyAgain(r, live, t)
 	r.Converge(step)
 }
 

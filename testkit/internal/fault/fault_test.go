@@ -117,10 +117,11 @@ func TestApplicationPlans(t *testing.T) {
 	t.Parallel()
 	first := baseline.Pod{Name: "pods/a-0", Containers: []string{"main"}}
 	second := baseline.Pod{Name: "deployments.apps/b", Containers: []string{"main", "proxy"}}
+	byUser := baseline.Pod{Name: "pods/c", Containers: []string{"main"}, Stays: true}
 	in := &fault.Input{
 		Steps: []string{"create", "scale up"},
 		Baseline: &baseline.Baseline{
-			Pods: [][]baseline.Pod{{first}, {first, second}, {second}}, // the last one is after the deletion
+			Pods: [][]baseline.Pod{{first}, {first, second, byUser}, {second}}, // the last one is after the deletion
 		},
 	}
 	var got []string
@@ -142,6 +143,9 @@ func TestApplicationPlans(t *testing.T) {
 		"application-paused/deployments.apps/b/main after 2",
 		"application-paused/deployments.apps/b/proxy after 2",
 		"application-evicted/deployments.apps/b after 2",
+		"application-killed/pods/c after 2",
+		"application-oom/pods/c after 2",
+		"application-paused/pods/c after 2",
 		"application-unreachable/pods/a-0 after 2",
 		"application-lost/pods/a-0 after 2",
 		"application-unreachable/deployments.apps/b after 2",

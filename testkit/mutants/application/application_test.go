@@ -2,6 +2,7 @@
 package application_test
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"testing"
@@ -17,6 +18,21 @@ func TestMain(m *testing.M) {
 	testkit.Main(m, testkit.Env{
 		FS: mutants.Files, CRDs: mutants.CRDs, RBAC: mutants.RBAC, AddToScheme: mutants.AddToScheme, Workloads: true,
 	})
+}
+
+// faults has a fault that finds each mutant, whether the operator sees the pod between a restart and Ready or not.
+var faults = map[string]string{
+	"pods/degraded-stays":  "application-killed",
+	"pods/two-leaders":     "application-unreachable",
+	"pods/joins-once":      "application-paused",
+	"pods/gives-up-on-oom": "application-oom",
+	"pods/ready-once":      "application-paused",
+	"pods/deletion-unseen": "application-evicted",
+
+	"availability/notice-stays":   "application-lost",
+	"availability/scales-up":      "application-paused",
+	"availability/rolls-back":     "application-unreachable",
+	"availability/exists-is-good": "application-paused",
 }
 
 // Each mutant is found by a fault of the application, and its twin passes all of them.
@@ -58,7 +74,7 @@ func exploreFaults(t *testing.T, m mutants.Mutant) *report.Report {
 		steps = append(steps, kitadapter.Step(s.Name, s.Do))
 	}
 	x, err := explore.New(t.Context(), cfg, explore.Options{
-		Name: m.Name, Faults: []string{"application"}, Opener: kitadapter.Open, Steps: steps, Seed: 1,
+		Name: m.Name, Faults: []string{cmp.Or(faults[m.Name], "application")}, Opener: kitadapter.Open, Steps: steps, Seed: 1,
 		StopAtFailure: !m.IsCorrect(),
 		Subject: kitadapter.InProcess(func(k *testkit.K, opts ...testkit.StartOption) explore.Process {
 			return k.Start(m.Setup, append(opts, testkit.WithConfig(k.ServiceAccount(m.ServiceAccount)))...)
