@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -66,7 +67,7 @@ func podsMutants() class {
 			{"create", func(k *testkit.K) { k.Apply(newQuorum(1)) }},
 			{"create a pod of others", func(k *testkit.K) {
 				pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "other"}}
-				pod.Spec.Containers = []corev1.Container{{Name: "other", Image: "other:1"}}
+				pod.Spec.Containers = []corev1.Container{{Name: "other", Image: "other:1", ReadinessProbe: probe()}}
 				k.Apply(pod)
 			}},
 			{"scale up", func(k *testkit.K) { k.Apply(newQuorum(3)) }},
@@ -178,7 +179,7 @@ func (r *quorums) scale(ctx context.Context, q *v1.Quorum, pods map[string]*core
 			continue
 		}
 		pod := &corev1.Pod{ObjectMeta: childMeta(q, name)}
-		pod.Spec.Containers = []corev1.Container{{Name: "member", Image: "member:1"}}
+		pod.Spec.Containers = []corev1.Container{{Name: "member", Image: "member:1", ReadinessProbe: probe()}}
 		if err := r.apply(ctx, q, pod, func() {}); err != nil {
 			return err
 		}
@@ -260,6 +261,13 @@ func (r *quorums) setDegraded(q *v1.Quorum, pods map[string]*corev1.Pod, ready i
 	meta.SetStatusCondition(&q.Status.Conditions, degraded)
 }
 
+// probe returns a probe for real nodes. A paused server does not answer it.
+func probe() *corev1.Probe {
+	return &corev1.Probe{PeriodSeconds: 1, FailureThreshold: 1, ProbeHandler: corev1.ProbeHandler{
+		HTTPGet: &corev1.HTTPGetAction{Path: "/", Port: intstr.FromInt32(8080)},
+	}}
+}
+
 func podIsReady(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
@@ -327,7 +335,7 @@ func (r *sites) setDeployment(s *v1.Site, d *appsv1.Deployment) {
 	d.Spec.Selector = &metav1.LabelSelector{MatchLabels: labels}
 	d.Spec.Template.Labels = labels
 	if len(d.Spec.Template.Spec.Containers) == 0 {
-		d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "site"}}
+		d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "site", ReadinessProbe: probe()}}
 	}
 	d.Spec.Template.Spec.Containers[0].Image = image
 }

@@ -225,8 +225,9 @@ func unreachable(
 		return !is || !isReady(podOf(now))
 	}
 	r.Await(isUnready)
-	goesOn := r.AwaitTrueStatus(step)
-	if deleted {
+	noticed := isUnready()
+	goesOn := noticed && r.AwaitTrueStatus(step)
+	if noticed && deleted {
 		r.LogFault("the pod is deleted, and the deletion waits for the node")
 		// The operator may have deleted the pod already.
 		_ = s.Client.Delete(s.Context(), live.Object.DeepCopy(), client.Preconditions{UID: new(live.Object.GetUID())})
@@ -236,6 +237,10 @@ func unreachable(
 	defer cancel()
 	if err := end(ctx); err != nil {
 		r.Discard("the fault cannot be ended: " + err.Error())
+		return
+	}
+	if !noticed {
+		r.Discard("the pod stays Ready: it has no readiness probe, or the lease of the node is too long")
 		return
 	}
 	r.LogFault("the pod can be reached again")

@@ -1,11 +1,13 @@
-// Package application_test explores operators whose pods break, on simulated nodes.
+// Package application_test explores operators whose pods break, on simulated nodes or, with TESTKIT_NODES=1, on real ones.
 package application_test
 
 import (
 	"cmp"
 	"context"
+	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/homeostat-dev/homeostat/testkit"
 	"github.com/homeostat-dev/homeostat/testkit/internal/explore"
@@ -14,11 +16,23 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/mutants"
 )
 
+// onRealNodes selects real nodes.
+var onRealNodes = os.Getenv("TESTKIT_NODES") != ""
+
 func TestMain(m *testing.M) {
-	testkit.Main(m, testkit.Env{
+	env := testkit.Env{
 		FS: mutants.Files, CRDs: mutants.CRDs, RBAC: mutants.RBAC, AddToScheme: mutants.AddToScheme, Workloads: true,
-	})
+	}
+	if onRealNodes {
+		env.Workloads = false
+		env.Private = true // faults stop its nodes
+		env.Real = &testkit.RealNodes{Lease: 10 * time.Second, RestartBackoff: time.Second}
+	}
+	testkit.Main(m, env)
 }
+
+// images are those of the operators' pods.
+var images = []string{"member:1", "other:1", "site:0", "site:1", "site:2"}
 
 // faults has a fault that finds each mutant, whether the operator sees the pod between a restart and Ready or not.
 var faults = map[string]string{
@@ -38,6 +52,12 @@ var faults = map[string]string{
 // Each mutant is found by a fault of the application, and its twin passes all of them.
 func TestApplicationFaults(t *testing.T) {
 	t.Parallel()
+	if onRealNodes {
+		k := testkit.New(t)
+		for _, image := range images {
+			k.LoadPackage(image, "github.com/homeostat-dev/homeostat/testkit/cmd/web")
+		}
+	}
 	for _, m := range mutants.Application() {
 		t.Run(m.Name, func(t *testing.T) {
 			t.Parallel()
@@ -48,18 +68,23 @@ func TestApplicationFaults(t *testing.T) {
 			}
 			switch {
 			case m.IsCorrect() && len(failures) > 0:
-				var text strings.Builder
-				if err := report.WriteText(&text, r); err != nil {
-					t.Fatal(err)
-				}
-				t.Errorf("a correct operator fails:\n%s", text.String())
+				t.Errorf("a correct operator fails:\n%s", textOf(t, r))
 			case m.IsCorrect():
 				checkTried(t, r)
 			case len(failures) == 0:
-				t.Errorf("nothing is found: %s", m.Description)
+				t.Errorf("nothing is found: %s\n%s", m.Description, textOf(t, r))
 			}
 		})
 	}
+}
+
+func textOf(t *testing.T, r *report.Report) string {
+	t.Helper()
+	var text strings.Builder
+	if err := report.WriteText(&text, r); err != nil {
+		t.Fatal(err)
+	}
+	return text.String()
 }
 
 // exploreFaults tries the faults of the application.
@@ -75,7 +100,7 @@ func exploreFaults(t *testing.T, m mutants.Mutant) *report.Report {
 	}
 	x, err := explore.New(t.Context(), cfg, explore.Options{
 		Name: m.Name, Faults: []string{cmp.Or(faults[m.Name], "application")}, Opener: kitadapter.Open, Steps: steps, Seed: 1,
-		StopAtFailure: !m.IsCorrect(),
+		StopAtFailure: !m.IsCorrect(), Timeout: timeout(),
 		Subject: kitadapter.InProcess(func(k *testkit.K, opts ...testkit.StartOption) explore.Process {
 			return k.Start(m.Setup, append(opts, testkit.WithConfig(k.ServiceAccount(m.ServiceAccount)))...)
 		}),
@@ -91,6 +116,14 @@ func exploreFaults(t *testing.T, m mutants.Mutant) *report.Report {
 	return r
 }
 
+// timeout is longer for real nodes, which take seconds to start.
+func timeout() time.Duration {
+	if onRealNodes {
+		return 2 * time.Minute
+	}
+	return testkit.DefaultTimeout
+}
+
 // checkTried fails if a fault was not tried.
 func checkTried(t *testing.T, r *report.Report) {
 	t.Helper()
@@ -98,12 +131,12 @@ func checkTried(t *testing.T, r *report.Report) {
 	for _, run := range r.Runs {
 		if run.Outcome == report.Passed {
 			tried[run.Fault]++
-		} else {
+		} else if !onRealNodes || run.Fault != "application-oom" { // real nodes cannot exhaust the memory of a container
 			t.Errorf("%s was not tried: %v", run.Name, run)
 		}
 	}
 	for _, f := range explore.Faults() {
-		if strings.HasPrefix(f, "application-") && tried[f] == 0 {
+		if strings.HasPrefix(f, "application-") && tried[f] == 0 && (!onRealNodes || f != "application-oom") {
 			t.Errorf("fault %s was not tried", f)
 		}
 	}
