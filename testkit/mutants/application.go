@@ -13,11 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/homeostat-dev/homeostat/testkit"
@@ -26,12 +23,12 @@ import (
 
 // Bugs of an operator of pods.
 const (
-	degradedStays  bug = "degraded-stays"
-	twoLeaders     bug = "two-leaders"
-	joinsOnce      bug = "joins-once"
-	givesUpOnOOM   bug = "gives-up-on-oom"
-	readyOnce      bug = "ready-once"
-	deletionUnseen bug = "deletion-unseen"
+	degradedStays bug = "degraded-stays"
+	twoLeaders    bug = "two-leaders"
+	joinsOnce     bug = "joins-once"
+	givesUpOnOOM  bug = "gives-up-on-oom"
+	readyOnce     bug = "ready-once"
+	createsOnce   bug = "creates-once"
 )
 
 // Bugs of an operator of a Deployment.
@@ -61,7 +58,7 @@ func podsMutants() class {
 			{joinsOnce, "A pod that is not Ready is removed from the members. It is added only when it is new."},
 			{givesUpOnOOM, "A container that ran out of memory is the end: the operator reports it and does nothing more."},
 			{readyOnce, "Condition Ready is set once. It stays when no pod is Ready."},
-			{deletionUnseen, "Deletions of pods are filtered out. An evicted pod is not created again."},
+			{createsOnce, "The operator remembers the pods that it has created. An evicted pod is not created again."},
 		},
 		steps: []Step{
 			{"create", func(k *testkit.K) { k.Apply(newQuorum(1)) }},
@@ -102,10 +99,9 @@ func newSite(image string) *v1.Site {
 
 func setupQuorums(b bug) func(manager.Manager) error {
 	return func(mgr manager.Manager) error {
-		r := &quorums{operator: newOperator(mgr, b), joined: map[types.UID]bool{}}
-		filter := predicate.Funcs{DeleteFunc: func(event.DeleteEvent) bool { return b != deletionUnseen }}
+		r := &quorums{operator: newOperator(mgr, b), joined: map[types.UID]bool{}, created: map[types.NamespacedName]bool{}}
 		return ctrl.NewControllerManagedBy(mgr).
-			For(&v1.Quorum{}).Owns(&corev1.Pod{}, builder.WithPredicates(filter)).Owns(&corev1.ConfigMap{}).
+			For(&v1.Quorum{}).Owns(&corev1.Pod{}).Owns(&corev1.ConfigMap{}).
 			Complete(newReconciler(r.reconcile))
 	}
 }
@@ -113,7 +109,9 @@ func setupQuorums(b bug) func(manager.Manager) error {
 type quorums struct {
 	operator
 
-	joined map[types.UID]bool // pods that were members, of mutant joins-once; only one reconcile runs at a time
+	// Memories of the mutants joins-once and creates-once. Only one reconcile runs at a time.
+	joined  map[types.UID]bool            // pods that were members
+	created map[types.NamespacedName]bool // pods that exist or have existed
 }
 
 func (r *quorums) reconcile(ctx context.Context, req reconcile.Request) error {
@@ -175,7 +173,8 @@ func (r *quorums) scale(ctx context.Context, q *v1.Quorum, pods map[string]*core
 	for i := range q.Spec.Members {
 		name := podName(q, i)
 		wanted[name] = true
-		if pods[name] != nil {
+		key := types.NamespacedName{Namespace: q.Namespace, Name: name}
+		if pods[name] != nil || r.bug == createsOnce && r.created[key] {
 			continue
 		}
 		pod := &corev1.Pod{ObjectMeta: childMeta(q, name)}
@@ -183,6 +182,7 @@ func (r *quorums) scale(ctx context.Context, q *v1.Quorum, pods map[string]*core
 		if err := r.apply(ctx, q, pod, func() {}); err != nil {
 			return err
 		}
+		r.created[key] = true
 	}
 	for name, pod := range pods {
 		if !pod.DeletionTimestamp.IsZero() || wanted[name] && pod.Status.Phase != corev1.PodFailed {

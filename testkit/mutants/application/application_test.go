@@ -41,7 +41,7 @@ var faults = map[string]string{
 	"pods/joins-once":      "application-paused",
 	"pods/gives-up-on-oom": "application-oom",
 	"pods/ready-once":      "application-paused",
-	"pods/deletion-unseen": "application-evicted",
+	"pods/creates-once":    "application-evicted",
 
 	"availability/notice-stays":   "application-lost",
 	"availability/scales-up":      "application-paused",
