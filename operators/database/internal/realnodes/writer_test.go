@@ -40,7 +40,8 @@ sessions() {
 connections() {
   id=$1
   until [ -e /tmp/stop ]; do
-    timeout 10 bash -c "$REMOTE" client "INSERT INTO orders VALUES ($id, 'x'); SELECT $id" 2>/dev/null | acknowledge connection
+    timeout 10 bash -c "$REMOTE" client "INSERT INTO orders VALUES ($id, 'x'); SELECT $id" 2>/dev/null |
+      acknowledge connection
     id=$((id + 1))
     sleep 0.02
   done
