@@ -41,7 +41,7 @@ func TestVolumeIsOnOneNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := on("node-1")
-	k.Wait("the second pod is told why it waits", func(ctx context.Context) error {
+	k.Wait("an event says why the second pod waits", func(ctx context.Context) error {
 		events := &corev1.EventList{}
 		err := k.Client.List(ctx, events, client.InNamespace(k.Namespace), client.MatchingFields{
 			"involvedObject.name": second.Name, "reason": "FailedAttachVolume",
