@@ -62,6 +62,12 @@ func text(want string) testkit.Check {
 	return testkit.Match("the text is "+want, func(c *corev1.ConfigMap) bool { return c.Data["text"] == want })
 }
 
+// statusHasConfigMap is true once the function has read its ConfigMap, which the first call creates.
+var statusHasConfigMap = testkit.Match("the status names the ConfigMap", func(p *unstructured.Unstructured) bool {
+	name, _, _ := unstructured.NestedString(p.Object, "status", "configMap")
+	return name == "a"
+})
+
 // quiet waits until the operator makes no requests.
 func quiet(k *testkit.K, op *testkit.Instance) {
 	k.Wait("the operator to be idle", func(ctx context.Context) error {
@@ -192,10 +198,14 @@ func TestCrashInEachCall(t *testing.T) {
 			op := k.Run(&function.Operator{Config: config, Function: f, PurityChecks: -1})
 			a := page("a", "hello", "")
 			k.Apply(a)
-			k.Eventually(a, testkit.Ready())
-			k.Update(a, func() { _ = unstructured.SetNestedField(a.Object, "bye", "spec", "text") })
-			k.Eventually(configMap("a"), text("bye"))
-			k.Eventually(a, testkit.Ready())
+			// Each of these five waits needs a call of its own, and no two events can share one.
+			k.Eventually(configMap("a"), text("hello"))
+			k.Eventually(a, testkit.Ready(), statusHasConfigMap)
+			for _, change := range []string{"good", "bye"} {
+				k.Update(a, func() { _ = unstructured.SetNestedField(a.Object, change, "spec", "text") })
+				k.Eventually(configMap("a"), text(change))
+				k.Eventually(a, testkit.Ready())
+			}
 			quiet(k, op)
 			k.Delete(a)
 			k.Eventually(a, testkit.Gone())
