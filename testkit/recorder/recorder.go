@@ -125,23 +125,34 @@ func (r *Recorder) Reset() {
 
 // WaitIdle returns when no ordinary request has been in flight for the given time, or with ctx's error.
 func (r *Recorder) WaitIdle(ctx context.Context, quiet time.Duration) error {
-	for {
+	var last chan struct{}
+	for silent := 0; ; {
 		r.mu.Lock()
 		running, changed := r.running, r.changed
 		r.mu.Unlock()
+		if changed != last {
+			last, silent = changed, 0
+		}
+		if silent == quietParts {
+			return nil
+		}
 		var silence <-chan time.Time
 		if running == 0 {
-			silence = time.After(quiet)
+			silence = time.After(quiet / quietParts)
 		}
 		select {
 		case <-silence:
-			return nil
+			silent++
 		case <-changed:
 		case <-ctx.Done():
 			return fmt.Errorf("waiting for %v without a request: %w", quiet, ctx.Err())
 		}
 	}
 }
+
+// quietParts is the number of parts in which WaitIdle waits. After a time in which the machine did not run this process, at
+// most one of them is over, and the operator has the others to continue.
+const quietParts = 10
 
 func (r *Recorder) snapshot(c class) []Request {
 	r.mu.Lock()

@@ -1,11 +1,15 @@
 package recorder_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -246,6 +250,56 @@ func TestWaitIdle(t *testing.T) {
 	}
 	if err := <-done; err != nil {
 		t.Error(err)
+	}
+}
+
+// stopped is set for the process that TestWaitIdleOfStoppedProcess stops.
+const stopped = "TESTKIT_RECORDER_STOPPED"
+
+// A process that the machine does not run for longer than the quiet period is not idle.
+func TestWaitIdleOfStoppedProcess(t *testing.T) {
+	t.Parallel()
+	if os.Getenv(stopped) != "" {
+		waitForBusyClient(t)
+		return
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestWaitIdleOfStoppedProcess$")
+	cmd.Env = append(os.Environ(), stopped+"=1", "GOMAXPROCS=1") // the machine runs all of its goroutines, or none
+	var out bytes.Buffer
+	cmd.Stdout = &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	for signal, next := syscall.SIGSTOP, syscall.SIGCONT; ; signal, next = next, signal {
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Errorf("%v: %s", err, &out)
+			}
+			return
+		case <-time.After(150 * time.Millisecond): // longer than the quiet period
+			_ = cmd.Process.Signal(signal) // it may have ended
+		}
+	}
+}
+
+// waitForBusyClient waits in vain for a client that sends a request every 10 ms.
+func waitForBusyClient(t *testing.T) {
+	t.Helper()
+	rec := recorder.New()
+	c := kubernetes.NewForConfigOrDie(rec.Wrap(&rest.Config{Host: "https://api.example", Transport: apiServer{}, QPS: -1}))
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	go func() {
+		for ctx.Err() == nil {
+			_, _ = c.CoreV1().Services("shop").Get(ctx, "web", metav1.GetOptions{})
+			<-time.After(10 * time.Millisecond)
+		}
+	}()
+	if err := rec.WaitIdle(ctx, 100*time.Millisecond); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("while a client sends requests: %v", err)
 	}
 }
 
