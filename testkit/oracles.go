@@ -124,9 +124,9 @@ func (o *observation) checkOracles() []report.Violation {
 }
 
 // catchUpTimeout bounds the wait for the history to include the last writes of the operators.
-const catchUpTimeout = 500 * time.Millisecond
+const catchUpTimeout = 5 * time.Second
 
-// catchUp waits until the history includes the calls. Its informers lag by some milliseconds.
+// catchUp waits until the history includes the calls. Its informers lag by some milliseconds, and more on a busy machine.
 func (o *observation) catchUp(calls []intercept.Call) {
 	o.mu.Lock()
 	histories, spaces := slices.Clone(o.histories), slices.Clone(o.namespaces)
