@@ -101,14 +101,18 @@ func TestEventuallySeesEachState(t *testing.T) {
 	k := testkit.New(t)
 	cm := newConfigMap("x")
 	k.Apply(cm)
-	go func() {
+	patch := func() {
 		for i := range 50 {
 			value := map[bool]string{true: "now", false: "not"}[i == 25]
 			patch := client.RawPatch("application/merge-patch+json", []byte(`{"data":{"k":"`+value+`"}}`))
 			_ = k.Client.Patch(k.Context(), cm.DeepCopy(), patch)
 		}
-	}()
-	k.Eventually(cm.DeepCopy(), testkit.Match("now", func(cm *corev1.ConfigMap) bool { return cm.Data["k"] == "now" }))
+	}
+	var begin sync.Once // with the first state: a later begin of the watch would miss the short-lived one
+	k.Eventually(cm.DeepCopy(), testkit.Match("now", func(cm *corev1.ConfigMap) bool {
+		begin.Do(func() { go patch() })
+		return cm.Data["k"] == "now"
+	}))
 }
 
 func TestGoneByReplacement(t *testing.T) {
