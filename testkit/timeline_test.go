@@ -80,11 +80,18 @@ func TestFailingOperator(t *testing.T) {
 	t.Run("with a subtest", func(t *testing.T) {
 		k := testkit.New(t)
 		k.Start(setupBroken)
-		k.Timeout = 3 * time.Second
 		w := k.Apply(newWidget("orders"))
 		child := newConfigMap("orders")
 		k.Eventually(child, testkit.Exists())
+		k.Wait("the operator has emitted an Event", func(ctx context.Context) error {
+			var events corev1.EventList
+			if err := k.Client.List(ctx, &events, client.InNamespace(k.Namespace)); err != nil || len(events.Items) > 0 {
+				return err
+			}
+			return errors.New("there is none")
+		})
 		k.Update(child, func() { child.Data["color"] = "blue" })
+		k.Timeout = 3 * time.Second // the expected failure
 		k.Eventually(w, testkit.Ready())
 	})
 }
