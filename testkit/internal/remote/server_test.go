@@ -89,7 +89,7 @@ func TestProtocol(t *testing.T) {
 	c.call("apply", `{"test": "1", "objects": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}]}`, nil)
 	const object = `"test": "1", "apiVersion": "v1", "kind": "ConfigMap", "name": "a"`
 	const callback = `{"check": "callback", "callback": 1, "name": "b"}`
-	code, message = c.fails("eventually", `{`+object+`, "timeout": 0.2, "checks": [`+callback+`]}`)
+	code, message = c.fails("eventually", `{`+object+`, "timeout": 5, "checks": [`+callback+`]}`)
 	if code != 1 || !strings.Contains(message, "it was asked once") {
 		t.Errorf("an expectation that does not hold: %v: %s", code, message)
 	}
