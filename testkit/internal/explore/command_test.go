@@ -225,28 +225,29 @@ exec "$0"`, os.Args[0]},
 func TestStartErrors(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		reason string
-		args   []string
-		ended  bool
-		want   string
+		reason  string
+		args    []string
+		timeout time.Duration
+		ended   bool
+		want    string
 	}{
 		"NotFound": {
 			"the path is wrong",
 			[]string{"/no/such/operator"},
-			false,
+			0, false,
 			"starting the operator: fork/exec /no/such/operator",
 		},
 		"Ends": {
 			"its output shows the reason",
 			[]string{"sh", "-c", "echo no such flag; exit 3"},
-			true,
+			0, true,
 			"the operator ended by itself (exit status 3); the last it printed:\n  no such flag\n" +
 				"It has asked the API server for nothing before",
 		},
 		"Silent": {
 			"it does not use the kubeconfig",
 			[]string{"sleep", "1000"},
-			false,
+			300 * time.Millisecond, false,
 			"the operator has asked the API server for nothing within 300ms: make it use the kubeconfig in KUBECONFIG",
 		},
 	} {
@@ -258,7 +259,7 @@ func TestStartErrors(t *testing.T) {
 			}
 			o := mutantOptions(t, "drift/correct")
 			o.Subject = &explore.Command{
-				Args: test.args, Folder: t.TempDir(), Timeout: 300 * time.Millisecond,
+				Args: test.args, Folder: t.TempDir(), Timeout: test.timeout,
 				Target: func(*space.Space) (*rest.Config, error) { return cfg, nil },
 			}
 			x, err := explore.New(t.Context(), cfg, o)
