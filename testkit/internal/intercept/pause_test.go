@@ -35,7 +35,8 @@ func begin(ctx context.Context, t *testing.T, c *http.Client, method, url string
 func awaitRequests(t *testing.T, w *intercept.Interceptor, n int) {
 	t.Helper()
 	for {
-		if busy, _ := w.Busy(); len(w.Calls()) >= n && !busy {
+		begun := len(w.Calls())
+		if busy, _ := w.Busy(); begun >= n && !busy {
 			return
 		}
 		select {
