@@ -105,6 +105,24 @@ func (w world) waitPod(name, what string, done func(*corev1.Pod) bool) *corev1.P
 	return pod
 }
 
+// sawPod waits until a pod is, or has been since, in a state that may last for a moment only.
+func (w world) sawPod(since *corev1.Pod, what string, done func(*corev1.Pod) bool) {
+	w.Helper()
+	ctx, cancel := context.WithTimeout(w.Context(), timeout)
+	defer cancel()
+	events, err := client.CoreV1().Pods(w.namespace).Watch(ctx, metav1.ListOptions{
+		FieldSelector: "metadata.name=" + since.Name, ResourceVersion: since.ResourceVersion,
+	})
+	w.check(err)
+	defer events.Stop()
+	for event := range events.ResultChan() {
+		if pod, ok := event.Object.(*corev1.Pod); ok && done(pod) {
+			return
+		}
+	}
+	w.Fatalf("waiting for pod %s until %s: not within %v", since.Name, what, timeout)
+}
+
 func (w world) waitGone(name string, uid types.UID) {
 	w.Helper()
 	err := wait.PollUntilContextTimeout(w.Context(), 3*time.Millisecond, timeout, true,

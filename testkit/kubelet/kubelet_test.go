@@ -164,8 +164,10 @@ func TestAnotherImageEndsCrashLoop(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.runningPod("p", "web:1")
-	w.check(simulator.Fail(t.Context(), w.namespace, "app=p", kubelet.CrashLoop))
-	w.setImage("web:2")
+	w.whileStopped(func() { // the container crashes again after 1 s
+		w.check(simulator.Fail(t.Context(), w.namespace, "app=p", kubelet.CrashLoop))
+		w.setImage("web:2")
+	})
 	pod := w.waitReady("p")
 	if s := pod.Status.ContainerStatuses[0]; s.Image != "web:2" || s.RestartCount != 2 {
 		t.Errorf("image %s, %d restarts, want web:2 and 2: the crash, and the new image", s.Image, s.RestartCount)

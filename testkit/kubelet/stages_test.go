@@ -224,8 +224,8 @@ func TestImageCannotBePulled(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			w.pod("p", tc.image)
-			w.waitPod("p", "the pull has failed", func(p *corev1.Pod) bool { return waiting(p) == "ErrImagePull" })
+			created := w.pod("p", tc.image)
+			w.sawPod(created, "the pull has failed", func(p *corev1.Pod) bool { return waiting(p) == "ErrImagePull" })
 			pod := w.waitPod("p", "it backs off", func(p *corev1.Pod) bool { return waiting(p) == "ImagePullBackOff" })
 			if pod.Status.Phase != corev1.PodPending || ready(pod) != corev1.ConditionFalse {
 				t.Errorf("%s: phase %s, Ready %s, want Pending and False", tc.reason, pod.Status.Phase, ready(pod))
