@@ -66,7 +66,7 @@ func TestTakenPort(t *testing.T) {
 		}
 		return freePort()
 	})
-	if err != nil || calls != 2 {
+	if err != nil || calls < 2 { // a free port may be taken, too
 		t.Errorf("after %d attempts: %v", calls, err)
 	}
 	if len(c.processes) != 2 {
