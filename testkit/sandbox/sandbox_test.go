@@ -198,9 +198,7 @@ func checkRestart(t *testing.T, s *sandbox.Sandbox, d *journal) {
 		return now.Restarts == 1 && now.PID != 0 && now.PID != before.PID
 	})
 	for _, want := range []string{"widget ended (signal: killed); it starts again in 1 s", "widget runs again"} {
-		if !d.has(want) {
-			t.Errorf("no report contains %q", want)
-		}
+		until(t, "a report contains "+want, func() bool { return d.has(want) })
 	}
 	second := s.Samples()[0].DeepCopy()
 	second.SetName("second")
