@@ -71,7 +71,13 @@ func TestExecForwardsSignals(t *testing.T) {
 func TestKilledExec(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
-	lines := newWatcher(t, w.command("exec", "--", "sh", "-c", "echo up; sleep 1"))
+	cmd := w.command("exec", "--", "sh", "-c", "echo up; exec cat")
+	input, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = input.Close() }) // ends cat, which the killed command has left
+	lines := newWatcher(t, cmd)
 	lines.wait("up")
 	ids := w.processes()
 	lines.kill()

@@ -1,15 +1,20 @@
 package cli_test
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // python is the interpreter of Debian's Python packages.
@@ -343,16 +348,29 @@ func TestExploreInterrupted(t *testing.T) {
 			if name == "CtrlC" {
 				lines.wait("testkit: stopping")
 			}
-			left := regexp.MustCompile(regexp.QuoteMeta(w.dir) + `\S*kubeconfig`)
-			processes, err := filepath.Glob("/proc/[0-9]*/environ")
-			if err != nil {
-				t.Fatal(err)
+			var left []string
+			none := func(context.Context) (bool, error) {
+				left = operatorsOf(t, w)
+				return len(left) == 0, nil
 			}
-			for _, file := range processes {
-				if data, err := os.ReadFile(file); err == nil && left.Match(data) && strings.Contains(string(data), "PYTHONUNBUFFERED") {
-					t.Errorf("an operator is left: %s", file)
-				}
+			// The end of a killed command is noticed by the operators' watchdogs.
+			if wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, timeout, true, none) != nil {
+				t.Errorf("operators are left: %s", left)
 			}
 		})
 	}
+}
+
+// operatorsOf returns the environments of the running operators of a workspace.
+func operatorsOf(t *testing.T, w *workspace) []string {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/environ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig := regexp.MustCompile(regexp.QuoteMeta(w.dir) + `\S*kubeconfig`)
+	return slices.DeleteFunc(files, func(file string) bool {
+		data, err := os.ReadFile(file)
+		return err != nil || !kubeconfig.Match(data) || !strings.Contains(string(data), "PYTHONUNBUFFERED")
+	})
 }
