@@ -44,7 +44,7 @@ func TestExploreWebhooks(t *testing.T) {
 	if got.code != 0 || !strings.Contains(got.out, "4 runs: 0 failed, 4 passed") {
 		t.Errorf("exit code %d, output\n%s%s", got.code, got.out, got.err)
 	}
-	got = w.run(append(args, "--timeout", "2s", "--", "env", "WEBHOOK_BIND_ADDRESS=0", program)...)
+	got = w.run(append(args, "--timeout", "10s", "--", "env", "WEBHOOK_BIND_ADDRESS=0", program)...)
 	const want = "no process serves the webhooks of MutatingWebhookConfiguration mailbox-webhook and " +
 		"ValidatingWebhookConfiguration mailbox-webhook: nothing listens at 127.0.0.1:"
 	if got.code != 2 || !strings.Contains(got.err, want) {
