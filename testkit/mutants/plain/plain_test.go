@@ -70,12 +70,20 @@ func TestTwins(t *testing.T) {
 	}
 }
 
-// byChance lists detections that depend on the speed of the machine. The first mutant writes from its cache, which is seldom
-// late. The second misses the creation of the template, but reconciles once more after it has stored its status: it then
-// sees the template if the test has created it already.
+// byChance lists mutants whose detection depends on the speed of the machine: they err if their cache is late by some
+// milliseconds, or if a write is rejected for that reason. The mutant of recreated-input misses the creation
+// of the template, but reconciles once more after it has stored its status: it then sees the template if the test has
+// created it already.
 var byChance = []string{
-	"injector/whole-object: goes with the annotation\n",
-	"recreated-input/no-create-event: uses the template\n",
+	"across-namespaces/copies-unseen",
+	"foreign-object/deletes-by-name",
+	"injector/whole-object",
+	"missed-state/on-delete",
+	"outage/final-error",
+	"recreated-input/no-create-event",
+	"stale-pass/collision",
+	"stale-pass/prunes-twice",
+	"two-faults/no-mark",
 }
 
 // TestDetected measures the suites. The result has to be stable.
@@ -108,8 +116,10 @@ func TestDetected(t *testing.T) {
 		}
 	})
 	slices.Sort(detected)
-	lucky := func(line string) bool { return slices.Contains(byChance, line) }
-	detected = slices.DeleteFunc(detected, lucky)
+	detected = slices.DeleteFunc(detected, func(line string) bool {
+		name, _, _ := strings.Cut(line, ":")
+		return slices.Contains(byChance, name)
+	})
 	if *update {
 		if err := os.WriteFile(golden, []byte(strings.Join(detected, "")), 0o600); err != nil {
 			t.Fatal(err)
