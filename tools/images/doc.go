@@ -4,8 +4,8 @@
 //	images build -o FOLDER [-version V] [PROJECT] OPERATOR...
 //	images push -o FOLDER -to REGISTRY/PREFIX/ [-version V] [PROJECT] OPERATOR...
 //
-// PROJECT are the flags -name, -prefix, -source, -licenses and -python, for an operator of another repository. Such an operator is
-// compiled in the workspace of its folder, if there is a go.work, and otherwise alone.
+// PROJECT are the flags -name, -prefix, -source, -licenses and -python, for an operator of another repository. Such an
+// operator is compiled in the workspace of its folder, if there is a go.work, and otherwise alone.
 //
 // An image has two layers with one file each, the certificates and the program. It has no other file and no shell. Builds
 // are reproducible: the same source and the same Go give the same image, without times, owners or an order of the build

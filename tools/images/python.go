@@ -57,7 +57,10 @@ func buildPython(ctx context.Context, p project, name, dir, version, scratch str
 	}
 	labels := p.labels(name, version)
 	c := config.DeepCopy().Config
-	c.User, c.WorkingDir, c.Cmd, c.Labels = user, functionFolder, nil, labels
+	c.User = user
+	c.WorkingDir = functionFolder
+	c.Cmd = nil
+	c.Labels = labels
 	c.Entrypoint = []string{path.Base(engine), declaration}
 	c.Env = append(c.Env, "PYTHONDONTWRITEBYTECODE=1", "FUNCTION_COMMAND=python3 "+function)
 	if image, err = mutate.Config(image, c); err != nil {

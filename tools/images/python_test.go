@@ -63,7 +63,22 @@ func TestPython(t *testing.T) {
 	if !strings.HasPrefix(first.String(), "registry.invalid/shop@sha256:") || first.String() != second.String() {
 		t.Errorf("two builds print %q and %q", first.String(), second.String())
 	}
-	all, err := layout.ImageIndexFromPath(filepath.Join(folder, "shop"))
+	image := imageIn(t, filepath.Join(folder, "shop"))
+	checkContent(t, files(t, image))
+	config, err := image.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkDockerfile(t, config.Config)
+	if left, err := filepath.Glob(folder + "/*"); err != nil || len(left) != 2 {
+		t.Errorf("there are %v, %v", left, err)
+	}
+}
+
+// imageIn returns the image in a layout.
+func imageIn(t *testing.T, folder string) v1.Image {
+	t.Helper()
+	all, err := layout.ImageIndexFromPath(folder)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +90,11 @@ func TestPython(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	content := files(t, image)
+	return image
+}
+
+func checkContent(t *testing.T, content map[string][]byte) {
+	t.Helper()
 	for name, want := range map[string]string{
 		"usr/bin/python3": "python", "operator/operator.yaml": declaration, "operator/reconcile.py": function,
 		"operator/names.py": "names.py",
@@ -93,14 +112,6 @@ func TestPython(t *testing.T) {
 		}
 	}
 	checkEngine(t, content["usr/local/bin/homeostat-engine"])
-	config, err := image.ConfigFile()
-	if err != nil {
-		t.Fatal(err)
-	}
-	checkDockerfile(t, config.Config)
-	if left, err := filepath.Glob(folder + "/*"); err != nil || len(left) != 2 {
-		t.Errorf("there are %v, %v", left, err)
-	}
 }
 
 func checkEngine(t *testing.T, program []byte) {

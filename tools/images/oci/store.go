@@ -158,8 +158,8 @@ func Read(folder string) (remote.Taggable, error) {
 	return image, nil
 }
 
-// ReadArchive returns the image, for one architecture, of an archive that WriteArchive has written. It unpacks the archive into
-// a folder, whose content it replaces, and from which the layers of the image are read.
+// ReadArchive returns the image, for one architecture, of an archive that WriteArchive has written. It unpacks the archive
+// into a folder, whose content it replaces, and from which the layers of the image are read.
 func ReadArchive(file, into string) (v1.Image, error) {
 	if err := unpack(file, into); err != nil {
 		return nil, fmt.Errorf("reading the archive %s: %w", file, err)
