@@ -130,7 +130,7 @@ SLOW = $(wildcard operators/*/cmd/demo operators/*/config) operators/database/in
 LEFT_OUT = $$($(call tool,tiers) . $(LEFT_OUT_LIST))
 LEFT_OUT_LIST = tools/tiers/test-all.txt
 # What make test/nodes tests.
-ON_NODES = testkit/internal/realnode $(wildcard operators/*/internal/realnodes)
+ON_NODES = testkit/internal/realnode sdk/e2e/function/realnodes $(wildcard operators/*/internal/realnodes)
 # The modules whose own code has goroutines. The operators' code runs in those of the SDK.
 RACED = sdk sdk/e2e testkit
 

@@ -12,6 +12,8 @@
 //	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Members"
 //	Replicas *int32 `json:"replicas,omitempty"`
 //
+// An operator that is a function in Python has no types. The resources of its objects are the kinds that operator.yaml owns.
+//
 // [Render] reads the folder of an operator and returns its [Bundle], [Bundle.Write] stores it, and [Check] returns the
 // problems of a stored bundle. Rendering is reproducible: the files contain no time.
 //

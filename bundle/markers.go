@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"go/ast"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 
@@ -11,6 +12,7 @@ import (
 	"golang.org/x/tools/go/packages"
 	"sigs.k8s.io/controller-tools/pkg/loader"
 	"sigs.k8s.io/controller-tools/pkg/markers"
+	"sigs.k8s.io/yaml"
 )
 
 // markerName is operator-sdk's name of the markers.
@@ -45,8 +47,12 @@ type (
 	}
 )
 
-// readMarkers returns the markers of the types in an operator's folder api, by version and kind.
+// readMarkers returns the markers of the types in an operator's folder api, by version and kind. A function in Python has no
+// types: its resources are the kinds of its declaration.
 func readMarkers(dir string) (map[string]kindMarkers, error) {
+	if isFunction(dir) {
+		return readDeclaration(filepath.Join(dir, declaration))
+	}
 	cfg := &packages.Config{Dir: dir, Env: append(os.Environ(), "GOWORK="+workspace(dir))}
 	roots, err := loader.LoadRootsWithConfig(cfg, "./api/...")
 	if err != nil {
@@ -88,6 +94,39 @@ func readMarkers(dir string) (map[string]kindMarkers, error) {
 		}
 	}
 	return all, nil
+}
+
+// declaration is the file that describes a function in Python to homeostat-engine.
+const declaration = "operator.yaml"
+
+// isFunction reports whether the operator in a folder is a function in Python, which has no types in Go.
+func isFunction(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, declaration))
+	return err == nil
+}
+
+// readDeclaration returns the kinds that a declaration for homeostat-engine owns, by version and kind.
+func readDeclaration(file string) (map[string]kindMarkers, error) {
+	type object struct {
+		APIVersion string `json:"apiVersion"`
+		Kind       string `json:"kind"`
+	}
+	var declared struct {
+		Kind object   `json:"kind"`
+		Owns []object `json:"owns"`
+	}
+	data, err := os.ReadFile(file)
+	if err == nil {
+		err = yaml.Unmarshal(data, &declared)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the kinds of a function: %w", err)
+	}
+	k := kindMarkers{resources: []v1alpha1.APIResourceReference{}}
+	for _, o := range declared.Owns {
+		k.resources = append(k.resources, v1alpha1.APIResourceReference{Kind: o.Kind, Version: path.Base(o.APIVersion)})
+	}
+	return map[string]kindMarkers{path.Base(declared.Kind.APIVersion) + "/" + declared.Kind.Kind: k}, nil
 }
 
 // workspace returns the value of GOWORK for the operator in a folder: the workspace of that folder, in which an operator of

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -76,7 +77,7 @@ func RenderAs(name, dir, image string) (*Bundle, error) {
 	}
 	set(&csv.Annotations, "alm-examples", examples)
 	set(&csv.Annotations, "containerImage", image)
-	for _, arch := range []string{"amd64", "arm64"} {
+	for _, arch := range architectures(dir) {
 		set(&csv.Labels, "operatorframework.io/arch."+arch, "supported")
 	}
 	set(&csv.Labels, "operatorframework.io/os.linux", "supported")
@@ -84,6 +85,15 @@ func RenderAs(name, dir, image string) (*Bundle, error) {
 		return nil, err
 	}
 	return b, b.addWebhooks(c)
+}
+
+// architectures returns the architectures that the image of an operator is made for. The image of a function in Python has
+// packages of the machine that made it.
+func architectures(dir string) []string {
+	if isFunction(dir) {
+		return []string{runtime.GOARCH}
+	}
+	return []string{"amd64", "arm64"}
 }
 
 func set(m *map[string]string, key, value string) {

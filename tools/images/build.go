@@ -32,6 +32,7 @@ type project struct {
 	prefix   string // what comes before the name; the push replaces it
 	source   string // a URL; may be empty
 	licenses string // may be empty
+	base     string // the folder of the base images, for a function in Python; otherwise empty
 }
 
 // homeostat is this repository.
@@ -39,18 +40,24 @@ var homeostat = project{
 	prefix: "homeostat/", source: "https://github.com/homeostat-dev/homeostat", licenses: "Apache-2.0",
 }
 
-// architectures are the architectures of an image.
-var architectures = []string{"amd64", "arm64"}
-
-// build builds the image of the operator in a folder, for all architectures.
-func build(ctx context.Context, p project, name, dir, version string) (v1.ImageIndex, error) {
-	annotations := map[string]string{
+// labels returns the labels of an image, which are also its annotations.
+func (p project) labels(name, version string) map[string]string {
+	labels := map[string]string{
 		"org.opencontainers.image.title":    name,
 		"org.opencontainers.image.version":  version,
 		"org.opencontainers.image.source":   p.source,
 		"org.opencontainers.image.licenses": p.licenses,
 	}
-	maps.DeleteFunc(annotations, func(_, value string) bool { return value == "" })
+	maps.DeleteFunc(labels, func(_, value string) bool { return value == "" })
+	return labels
+}
+
+// architectures are the architectures of an image.
+var architectures = []string{"amd64", "arm64"}
+
+// build builds the image of the operator in a folder, for all architectures.
+func build(ctx context.Context, p project, name, dir, version string) (v1.ImageIndex, error) {
+	annotations := p.labels(name, version)
 	roots, err := oci.Layer(oci.File{Name: certificates, Mode: 0o644, Data: rootCertificates()})
 	if err != nil {
 		return nil, err

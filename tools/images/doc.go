@@ -4,8 +4,8 @@
 //	images build -o FOLDER [-version V] [PROJECT] OPERATOR...
 //	images push -o FOLDER -to REGISTRY/PREFIX/ [-version V] [PROJECT] OPERATOR...
 //
-// PROJECT are the flags -name, -prefix, -source and -licenses, for an operator of another repository. Such an operator is
-// compiled in the workspace of its folder, if there is a go.work, and otherwise alone.
+// PROJECT are the flags -name, -prefix, -source, -licenses and -python, for an operator of another repository. Such an
+// operator is compiled in the workspace of its folder, if there is a go.work, and otherwise alone.
 //
 // An image has two layers with one file each, the certificates and the program. It has no other file and no shell. Builds
 // are reproducible: the same source and the same Go give the same image, without times, owners or an order of the build
@@ -13,6 +13,15 @@
 //
 // The Dockerfile of an operator builds the same image except for the certificates: they are Debian's there, and Mozilla's as
 // in golang.org/x/crypto/x509roots here. A test compares the two.
+//
+// # Functions in Python
+//
+//	images build -o FOLDER -name NAME -prefix PREFIX/ -python BASE FUNCTION
+//
+// builds the image of a project of `homeostat new --language python`, for the architecture of this machine: Python from the
+// folder BASE with the base images, homeostat-engine, the package homeostat, operator.yaml and the modules of the folder
+// FUNCTION, without its tests. A function that needs other packages has its Dockerfile. The command runs in its folder of a
+// checkout.
 //
 // # Base images
 //

@@ -12,14 +12,18 @@ import (
 	"path/filepath"
 	"syscall"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+
 	"github.com/homeostat-dev/homeostat/tools/images/oci"
 )
 
 const usage = `usage: images build -o FOLDER [-version V] [PROJECT] OPERATOR...
        images push -to REGISTRY/PREFIX/ -o FOLDER [-version V] [PROJECT] OPERATOR...
 where OPERATOR is a folder that has a folder cmd, and PROJECT describes one operator of another repository:
-       -name NAME -prefix PREFIX/ [-source URL] [-licenses SPDX]
-NAME is of its image (default: the name of the folder), and PREFIX is before the printed name unless the image is pushed
+       -name NAME -prefix PREFIX/ [-source URL] [-licenses SPDX] [-python BASE]
+NAME is of its image (default: the name of the folder), and PREFIX is before the printed name unless the image is pushed.
+With -python, OPERATOR has a function in Python, and BASE the images of Debian packages
        images base -o FOLDER
 builds the images of Debian packages`
 
@@ -56,6 +60,7 @@ func runOperators(ctx context.Context, args []string, out io.Writer) error {
 	flags.StringVar(&p.prefix, "prefix", homeostat.prefix, "what comes before the printed name")
 	flags.StringVar(&p.source, "source", "", "the URL of the source")
 	flags.StringVar(&p.licenses, "licenses", "", "of the program")
+	flags.StringVar(&p.base, "python", "", "the folder of the base images")
 	var registry *string
 	if args[0] == "push" {
 		registry = flags.String("to", "", "what comes before the names of the images")
@@ -86,20 +91,31 @@ func runOperators(ctx context.Context, args []string, out io.Writer) error {
 // returns the image's name, with the digest.
 func buildAndPush(ctx context.Context, p project, dir, folder, version string, registry *string) (string, error) {
 	name := cmp.Or(p.name, filepath.Base(filepath.Clean(dir)))
-	index, err := build(ctx, p, name, dir, version)
+	var image interface {
+		remote.Taggable
+		Digest() (v1.Hash, error)
+	}
+	var err error
+	if p.base == "" {
+		image, err = build(ctx, p, name, dir, version)
+	} else {
+		scratch := filepath.Join(folder, name+".base")
+		defer func() { _ = os.RemoveAll(scratch) }()
+		image, err = buildPython(ctx, p, name, dir, version, scratch)
+	}
 	if err != nil {
 		return "", err
 	}
-	if err := oci.Write(index, name+":"+version, filepath.Join(folder, name)); err != nil {
+	if err := oci.Write(image, name+":"+version, filepath.Join(folder, name)); err != nil {
 		return "", err
 	}
-	digest, err := index.Digest()
+	digest, err := image.Digest()
 	if err != nil {
 		return "", fmt.Errorf("reading the digest: %w", err)
 	}
 	ref := p.prefix + name
 	if registry != nil {
-		if ref, err = oci.Push(ctx, index, *registry+name+":"+version); err != nil {
+		if ref, err = oci.Push(ctx, image, *registry+name+":"+version); err != nil {
 			return "", err
 		}
 	}

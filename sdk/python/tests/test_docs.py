@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import os
 import re
@@ -34,6 +35,39 @@ def test_the_project(tmp_path: Path) -> None:
         (tmp_path / name).write_text(text.replace('budget="2m"', 'budget="1s"'))
     done = subprocess.run([sys.executable, "-m", "pytest"], cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert re.search(r"\b5 passed, \d+ plans passed", done.stdout), done.stdout + done.stderr
+
+
+def test_the_operator_of_kopf_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (HERE.parents[1] / "docs" / "from-kopf.md").read_text()
+    (module,) = re.findall(r"^```python database.py\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    (tmp_path / "database.py").write_text(module)
+    monkeypatch.syspath_prepend(tmp_path)
+    database = importlib.import_module("database")
+    spec = {"engine": "postgresql", "version": "17", "replicas": 2, "backupEnabled": True}
+    orders: h.Object = {
+        "apiVersion": "techoral.com/v1",
+        "kind": "Database",
+        "metadata": {"name": "orders", "namespace": "shop"},
+        "spec": spec,
+    }
+    plan = h.dry(database.reconcile, orders)
+    assert [c["kind"] for c in plan.children] == ["StatefulSet", "Service", "CronJob"]
+    assert plan.child("StatefulSet", "orders-db")["spec"]["replicas"] == 2
+    assert plan.conditions["Available"]["reason"] == "Provisioning"
+    live = {**plan.child("StatefulSet", "orders-db"), "status": {"readyReplicas": 2}}
+    disabled = {**orders, "spec": {**spec, "backupEnabled": False}}
+    ready = h.dry(database.reconcile, disabled, live, plan.child("CronJob", "orders-backup"))
+    assert ready.status == {"readyReplicas": 2, "endpoint": "orders-db.shop.svc.cluster.local:5432"}
+    assert ready.conditions["Available"]["status"] == "True" and "delete CronJob orders-backup" in str(ready)
+    invalid = h.dry(database.reconcile, {**orders, "spec": {**spec, "engine": "oracle"}}).invalid
+    assert invalid and invalid["reason"] == "UnknownEngine"
+    waiting: h.Object = {**orders, "spec": {**spec, "passwordFrom": "secret"}}
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "secret", "namespace": "shop"}}
+    for references, reason in ([], "ReferenceNotFound"), ([secret], "PasswordMissing"):
+        wait = h.dry(database.reconcile, waiting, references=references).wait
+        assert wait and wait["reason"] == reason
+    deleted = {**orders, "metadata": {**orders["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
+    assert [c["kind"] for c in h.dry(database.finalize, deleted).children] == ["Job"]
 
 
 def test_the_fields_of_the_protocol() -> None:

@@ -19,3 +19,5 @@ def test_a_new_project(tmp_path: Path) -> None:
     done = subprocess.run(tests, cwd=project, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "plans passed" in done.stdout
+    subprocess.run(["make", "-s", "chart"], cwd=project, check=True)
+    assert (project / "build" / "charts" / "web-shop-0.1.0.tgz").exists()

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any, ContextManager, Dict, Generator, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, ContextManager, Dict, Generator, Iterator, List, Optional, Sequence, Tuple, cast
 
 import pytest
 
@@ -60,7 +60,7 @@ def testkit_options(pytestconfig: pytest.Config) -> Dict[str, Any]:
 @pytest.fixture(scope="session")
 def operator_command(pytestconfig: pytest.Config) -> List[str]:
     """The operator's command. Override it to compute it. ``python3`` alone is this interpreter."""
-    command = shlex.split(pytestconfig.getini("testkit_operator"))
+    command = shlex.split(str(pytestconfig.getini("testkit_operator")))
     if not command:
         raise pytest.UsageError(
             "the fixtures operator and explore need the operator's command: set testkit_operator in the ini file, or define "
@@ -95,9 +95,10 @@ def namespace(request: pytest.FixtureRequest, testkit_server: Server) -> Iterato
     unknown = sorted(set(options) - {"without", "reason", "timeout"})
     if unknown:
         raise pytest.UsageError(f"pytest.mark.testkit has no argument {unknown[0]}: it has without, reason and timeout")
-    node = request.node
+    node = cast(pytest.Item, request.node)
     ns = Namespace(testkit_server, node.name, replay=f"{Path(sys.executable).name} -m pytest '{node.nodeid}'", **options)
-    node.stash.setdefault(_NAMESPACES, []).append(ns)
+    opened: List[Namespace] = []
+    node.stash.setdefault(_NAMESPACES, opened).append(ns)
     yield ns
     _close(node, failed=True)  # unless the test has run to its end
 
@@ -220,4 +221,5 @@ def explore(
 ) -> Exploration:
     """Tries every fault on the operator of the option ``testkit_operator``: see :class:`Exploration`."""
     reports = pytestconfig.getoption("--testkit-report")
-    return Exploration(request.node, testkit_server, operator_command, Path(reports) if reports else None)
+    node = cast(pytest.Item, request.node)
+    return Exploration(node, testkit_server, operator_command, Path(str(reports)) if reports else None)

@@ -3,10 +3,12 @@ package oci
 import (
 	"archive/tar"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 
 	"github.com/google/go-containerregistry/pkg/authn"
@@ -154,6 +156,71 @@ func Read(folder string) (remote.Taggable, error) {
 		return nil, fmt.Errorf("reading the image in %s: %w", folder, err)
 	}
 	return image, nil
+}
+
+// ReadArchive returns the image, for one architecture, of an archive that WriteArchive has written. It unpacks the archive
+// into a folder, whose content it replaces, and from which the layers of the image are read.
+func ReadArchive(file, into string) (v1.Image, error) {
+	if err := unpack(file, into); err != nil {
+		return nil, fmt.Errorf("reading the archive %s: %w", file, err)
+	}
+	all, err := layout.ImageIndexFromPath(into)
+	if err != nil {
+		return nil, fmt.Errorf("reading the layout of %s: %w", file, err)
+	}
+	manifest, err := all.IndexManifest()
+	if err != nil {
+		return nil, fmt.Errorf("reading the layout of %s: %w", file, err)
+	}
+	if len(manifest.Manifests) == 0 { // an image has an entry for each of its names
+		return nil, fmt.Errorf("the archive %s has no image", file)
+	}
+	image, err := all.Image(manifest.Manifests[0].Digest)
+	if err != nil {
+		return nil, fmt.Errorf("reading the image of %s: %w", file, err)
+	}
+	return image, nil
+}
+
+// unpack unpacks the files of an archive. Their names must not lead out of the folder.
+func unpack(file, into string) error {
+	in, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = in.Close() }()
+	if err := errors.Join(os.RemoveAll(into), os.MkdirAll(into, 0o755)); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(into)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
+	for r := tar.NewReader(in); ; {
+		header, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := unpackFile(root, header.Name, r); err != nil {
+			return err
+		}
+	}
+}
+
+func unpackFile(root *os.Root, name string, content io.Reader) error {
+	if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
+		return err
+	}
+	out, err := root.Create(name)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, content)
+	return errors.Join(err, out.Close())
 }
 
 // Push pushes an image to a registry, with the credentials stored by docker login or podman login, and returns the name of

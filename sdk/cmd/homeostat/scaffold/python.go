@@ -29,14 +29,14 @@ func checkLanguage(r request) error {
 	return nil
 }
 
-// pythonFiles returns the files of an operator in Python. Its manifests are those of an operator in Go.
+// pythonFiles returns the files of an operator in Python. Its manifests and its catalog are those of an operator in Go.
 func (op *operator) pythonFiles() (map[string][]byte, error) {
-	files, err := renderSets(op, op, "operator", "kind")
+	files, err := renderSets(op, op, "operator", "kind", "outside")
 	if err != nil {
 		return nil, err
 	}
 	maps.DeleteFunc(files, func(name string, _ []byte) bool {
-		return !strings.HasPrefix(name, "config/") || path.Ext(name) == ".go"
+		return !strings.HasPrefix(name, "config/") && !strings.HasPrefix(name, "olm/") || path.Ext(name) == ".go"
 	})
 	return files, renderSet("templates/python", op, op, files)
 }
