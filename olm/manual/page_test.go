@@ -63,15 +63,16 @@ func TestShellTimeout(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "pid")
 	ctx, cancel := context.WithCancel(t.Context())
+	canceled := make(chan time.Time, 1)
 	go func() {
 		defer cancel()
 		for read(file) == 0 && t.Context().Err() == nil {
 			<-time.After(10 * time.Millisecond)
 		}
+		canceled <- time.Now()
 	}()
-	began := time.Now()
 	_, err := (&manual.Shell{Env: os.Environ()}).Run(ctx, "bash -c 'sleep 600 & echo $! >"+file+"; wait'")
-	if took := time.Since(began); !errors.Is(err, context.Canceled) || took > 4*time.Second {
+	if took := time.Since(<-canceled); !errors.Is(err, context.Canceled) || took > 4*time.Second {
 		t.Errorf("%v after %v", err, took)
 	}
 	for range 500 { // its new parent process has to reap it first

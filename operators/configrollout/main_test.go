@@ -262,17 +262,7 @@ func writes(op *testkit.Instance) []recorder.Request {
 // waitIdle waits until the operator has sent nothing for longer than its quiet period.
 func waitIdle(k *testkit.K, op *testkit.Instance) {
 	const still = 2*quiet + 100*time.Millisecond
-	k.Wait("rest", func(ctx context.Context) error {
-		before := len(op.Requests())
-		select {
-		case <-ctx.Done():
-		case <-time.After(still):
-		}
-		if n := len(op.Requests()) - before; n > 0 {
-			return fmt.Errorf("%d requests within %v", n, still)
-		}
-		return nil
-	})
+	k.Wait("rest", func(ctx context.Context) error { return op.Recorder().WaitIdle(ctx, still) })
 }
 
 // optional uses all keys of an optional ConfigMap as variables.

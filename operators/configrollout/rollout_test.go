@@ -294,8 +294,7 @@ func TestFailingWritesAreRepeated(t *testing.T) {
 	var failing, failed atomic.Int32
 	k.Run(newOperator(t), testkit.WithTransport(func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(r *http.Request) (*http.Response, error) {
-			if r.Method == http.MethodPatch && failing.Load() > 0 {
-				failing.Add(-1)
+			if r.Method == http.MethodPatch && failing.Add(-1) >= 0 {
 				failed.Add(1)
 				return nil, errors.New("the network is down")
 			}

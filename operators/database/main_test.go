@@ -2,7 +2,6 @@ package database_test
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"time"
 
@@ -56,15 +55,5 @@ func writes(op *testkit.Instance) []recorder.Request {
 // waitIdle waits until the operator is idle.
 func waitIdle(k *testkit.K, op *testkit.Instance) {
 	const still = 300 * time.Millisecond
-	k.Wait("rest", func(ctx context.Context) error {
-		before := len(op.Requests())
-		select {
-		case <-ctx.Done():
-		case <-time.After(still):
-		}
-		if n := len(op.Requests()) - before; n > 0 {
-			return fmt.Errorf("%d requests within %v", n, still)
-		}
-		return nil
-	})
+	k.Wait("rest", func(ctx context.Context) error { return op.Recorder().WaitIdle(ctx, still) })
 }

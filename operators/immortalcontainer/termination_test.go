@@ -124,21 +124,24 @@ func TestBackoffGrows(t *testing.T) {
 		}
 		k.Eventually(ic, starts(n+1), testkit.Ready())
 	}
+	if failures := ic.Status.ConsecutiveFailures; failures != 2 {
+		t.Errorf("consecutiveFailures %d, want 2", failures)
+	}
+	k.UpdateStatus(ic, func() { ic.Status.ConsecutiveFailures = 9 }) // the next backoff is longer than the test
 	failed := time.Now()
 	if err := nodes.Fail(k.Context(), k.Namespace, "controller=a", kubelet.Failed); err != nil {
 		t.Fatal(err)
 	}
 	k.Eventually(ic, phase(v1alpha1.PhaseBackingOff), testkit.Condition("BackingOff", metav1.ConditionTrue))
 	k.Eventually(podOf(k, "a"), testkit.Gone())
-	if next := ic.Status.NextStartTime; next == nil || next.Sub(failed) < 3*time.Second {
-		t.Errorf("nextStartTime %v, want 4 s, the third backoff, after %v", next, failed)
+	if next := ic.Status.NextStartTime; next == nil || next.Sub(failed) < 511*time.Second {
+		t.Errorf("nextStartTime %v, want 512 s, the tenth backoff, after %v", next, failed)
 	}
-	if failures := ic.Status.ConsecutiveFailures; failures != 3 {
-		t.Errorf("consecutiveFailures %d, want 3", failures)
+	if failures := ic.Status.ConsecutiveFailures; failures != 10 {
+		t.Errorf("consecutiveFailures %d, want 10", failures)
 	}
 	k.Eventually(ic, testkit.Match("no pod", func(ic *v1alpha1.ImmortalContainer) bool { return ic.Status.CurrentPod == "" }))
-	// The events follow. waitIdle may wait longer on a busy machine than the backoff lasts.
-	k.Wait("the last write", func(ctx context.Context) error { return op.Recorder().WaitIdle(ctx, 300*time.Millisecond) })
+	k.Wait("the last write", func(ctx context.Context) error { return waitIdle(ctx, k, op) })
 	expectNoRequests(t, k, op, 300*time.Millisecond)
 	k.Update(ic, func() { ic.Spec.Image = "nginx:2" }) // a new specification is tried at once
 	k.Eventually(ic, testkit.Ready(), starts(4))

@@ -119,15 +119,5 @@ func writes(op *testkit.Instance) []recorder.Request {
 // waitIdle waits until the operator has sent nothing for a while.
 func waitIdle(k *testkit.K, op *testkit.Instance) {
 	const quietPeriod = 300 * time.Millisecond
-	k.Wait("rest", func(ctx context.Context) error {
-		before := len(op.Requests())
-		select {
-		case <-ctx.Done():
-		case <-time.After(quietPeriod):
-		}
-		if n := len(op.Requests()) - before; n > 0 {
-			return fmt.Errorf("%d requests within %v", n, quietPeriod)
-		}
-		return nil
-	})
+	k.Wait("rest", func(ctx context.Context) error { return op.Recorder().WaitIdle(ctx, quietPeriod) })
 }

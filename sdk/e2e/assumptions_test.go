@@ -19,9 +19,8 @@ import (
 )
 
 // consistentClient returns controller-runtime's client with read-your-writes consistency. Its cache holds labelled
-// ConfigMaps, as an operator's cache of its children does, and receives events late.
-func consistentClient(k *testkit.K) (client.Client, error) {
-	f := &faults{}
+// ConfigMaps, as an operator's cache of its children does, and receives events with the lag of f.
+func consistentClient(k *testkit.K, f *faults) (client.Client, error) {
 	cfg := f.wrap(k.Config)
 	c, err := cache.New(cfg, cache.Options{
 		DefaultNamespaces:    map[string]cache.Config{k.Namespace: {}},
@@ -62,22 +61,22 @@ func TestLimitsOfReadYourWrites(t *testing.T) { //nolint:cyclop // a list of ind
 	get := func(c client.Client, o client.Object) func(context.Context) error {
 		return func(ctx context.Context) error { return c.Get(ctx, client.ObjectKeyFromObject(o), o) }
 	}
-	for name, trap := range map[string]func(*testkit.K, client.Client) error{
-		"it works for typed objects in the cache": func(k *testkit.K, c client.Client) error {
+	for name, trap := range map[string]func(*testkit.K, client.Client, *faults) error{
+		"it works for typed objects in the cache": func(k *testkit.K, c client.Client, _ *faults) error {
 			o := cached(k, "a")
 			if err := c.Create(k.Context(), o); err != nil {
 				return err
 			}
 			return get(c, o)(k.Context())
 		},
-		"a dry run that succeeds is an error": func(k *testkit.K, c client.Client) error {
+		"a dry run that succeeds is an error": func(k *testkit.K, c client.Client, _ *faults) error {
 			err := c.Create(k.Context(), cached(k, "a"), client.DryRunAll)
 			if err == nil || !strings.Contains(err.Error(), "resource version") {
 				return errors.Join(errors.New("it is no error"), err)
 			}
 			return nil
 		},
-		"a dry run of a deletion blocks all reads of the object": func(k *testkit.K, c client.Client) error {
+		"a dry run of a deletion blocks all reads of the object": func(k *testkit.K, c client.Client, _ *faults) error {
 			o := cached(k, "a")
 			if err := errors.Join(c.Create(k.Context(), o), get(c, o)(k.Context())); err != nil {
 				return err
@@ -90,7 +89,7 @@ func TestLimitsOfReadYourWrites(t *testing.T) { //nolint:cyclop // a list of ind
 			}
 			return nil
 		},
-		"a write outside of the cache's selector blocks all lists of the kind": func(k *testkit.K, c client.Client) error {
+		"a write outside of the selector blocks all lists of the kind": func(k *testkit.K, c client.Client, _ *faults) error {
 			o := cached(k, "a")
 			o.Labels = nil
 			if err := c.Create(k.Context(), o); err != nil {
@@ -102,13 +101,14 @@ func TestLimitsOfReadYourWrites(t *testing.T) { //nolint:cyclop // a list of ind
 			}
 			return nil
 		},
-		"an unstructured write is not seen by an unstructured read": func(k *testkit.K, c client.Client) error {
+		"an unstructured write is not seen by an unstructured read": func(k *testkit.K, c client.Client, f *faults) error {
 			o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}}
 			o.SetNamespace(k.Namespace)
 			o.SetName("warm") // starts an informer of this representation, too
 			if err := get(c, o)(k.Context()); !apierrors.IsNotFound(err) {
 				return err
 			}
+			f.lag.Store(int64(time.Hour))
 			o.SetName("a")
 			o.SetLabels(map[string]string{"cached": "yes"})
 			if err := c.Create(k.Context(), o); err != nil {
@@ -119,7 +119,7 @@ func TestLimitsOfReadYourWrites(t *testing.T) { //nolint:cyclop // a list of ind
 			}
 			return nil
 		},
-		"DeleteAllOf is rejected": func(k *testkit.K, c client.Client) error {
+		"DeleteAllOf is rejected": func(k *testkit.K, c client.Client, _ *faults) error {
 			if err := c.DeleteAllOf(k.Context(), &corev1.ConfigMap{}, client.InNamespace(k.Namespace)); err == nil {
 				return errors.New("it is not rejected")
 			}
@@ -129,11 +129,12 @@ func TestLimitsOfReadYourWrites(t *testing.T) { //nolint:cyclop // a list of ind
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			k := testkit.New(t)
-			c, err := consistentClient(k)
+			f := &faults{}
+			c, err := consistentClient(k, f)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := trap(k, c); err != nil {
+			if err := trap(k, c, f); err != nil {
 				t.Error(err)
 			}
 		})

@@ -159,7 +159,7 @@ func TestCreateOnlyChildNotInCache(t *testing.T) {
 		}
 		return nil
 	})
-	slow.lag.Store(int64(4 * time.Second))
+	slow.lag.Store(int64(time.Hour))
 	start(k, operator(func(_ context.Context, p *pass) error {
 		generate(p)
 		return nil
@@ -175,6 +175,8 @@ func TestCreateOnlyChildNotInCache(t *testing.T) {
 		}
 		return errors.New("it has not")
 	})
+	requireUnchanged(t, k, late, o)
+	slow.lag.Store(0)
 	requireUnchanged(t, k, late, o)
 }
 

@@ -205,7 +205,7 @@ func TestCrossNamespaceChildOfUncachedParent(t *testing.T) {
 	other := runInTwoNamespaces(k, far, operator(applyIn(far)), slow.config(k)) // as if it were another replica
 	waitIdle(k, other, quietPeriod)
 	other.Recorder().Reset()
-	slow.lag.Store(int64(5 * time.Second))
+	slow.lag.Store(int64(time.Hour))
 	startInTwoNamespaces(k, far, applyIn(far))
 	s, child := newSite("a"), configMapIn(far, "remote")
 	k.Apply(s)
@@ -240,7 +240,7 @@ func TestOrphanedCrossNamespaceChildIsNotCollected(t *testing.T) {
 	s, child := newSite("a"), configMapIn(far, "remote")
 	k.Apply(s)
 	k.Eventually(s, testkit.Ready())
-	slow.lag.Store(int64(2 * time.Second))
+	slow.lag.Store(int64(time.Hour))
 	k.Delete(s)
 	k.Eventually(s, testkit.Gone())
 	waitIdle(k, running, observationPeriod)

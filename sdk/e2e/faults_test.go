@@ -26,7 +26,7 @@ type faults struct {
 	before func(*http.Request) (*http.Response, error)
 	// after may replace the server's response to a request that was executed.
 	after func(*http.Request, *http.Response) (*http.Response, error)
-	// lag delays the events of watches, in nanoseconds.
+	// lag delays the events of watches, in nanoseconds. A lower value also releases events that wait already.
 	lag atomic.Int64
 	// lagging selects the watches that lag delays; nil selects all.
 	lagging func(*http.Request) bool
@@ -71,13 +71,18 @@ func (f *faults) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	resp, err := f.next.RoundTrip(req)
 	if err == nil && req.URL.Query().Get("watch") != "" {
-		body := &laggingBody{ReadCloser: resp.Body, late: &f.lag}
+		body := &laggingBody{ReadCloser: resp.Body, late: &f.lag, done: make(chan struct{})}
 		if f.lagging != nil && !f.lagging(req) {
 			body.late = &atomic.Int64{}
 		}
+		body.closed = sync.OnceFunc(func() {
+			close(body.done)
+			if f.watched != nil {
+				f.watched(req, false)
+			}
+		})
 		if f.watched != nil {
 			f.watched(req, true)
-			body.closed = sync.OnceFunc(func() { f.watched(req, false) })
 		}
 		resp.Body = body
 	}
@@ -99,20 +104,23 @@ type laggingBody struct {
 	io.ReadCloser
 
 	late   *atomic.Int64
-	closed func() // optional
+	done   chan struct{} // closed with the body
+	closed func()
 }
 
 func (b *laggingBody) Close() error {
-	if b.closed != nil {
-		b.closed()
-	}
+	b.closed()
 	return b.ReadCloser.Close()
 }
 
 func (b *laggingBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if late := b.late.Load(); late > 0 && n > 0 {
-		<-time.After(time.Duration(late))
+	for arrived := time.Now(); n > 0 && time.Since(arrived) < time.Duration(b.late.Load()); {
+		select {
+		case <-time.After(time.Millisecond):
+		case <-b.done:
+			return n, err
+		}
 	}
 	return n, err
 }

@@ -84,7 +84,7 @@ func TestHangingWatchBacksOff(t *testing.T) {
 	k.Apply(s)
 	converged(k, running, s)
 	before := len(f.times())
-	f.lag.Store(int64(3 * time.Second))
+	f.lag.Store(int64(time.Hour))
 	k.Delete(named(&corev1.ConfigMap{}, s.Name))
 	k.Update(s, func() { s.Spec.Text = "new" })
 	k.Wait("six attempts were made", func(context.Context) error {
@@ -95,6 +95,7 @@ func TestHangingWatchBacksOff(t *testing.T) {
 	})
 	atLeastApart(t, gaps(f.times()[before:]), 20*time.Millisecond, 40*time.Millisecond, 80*time.Millisecond,
 		160*time.Millisecond, 320*time.Millisecond)
+	f.lag.Store(0)
 	k.Eventually(named(&corev1.ConfigMap{}, s.Name), text("new"))
 }
 

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -38,8 +39,9 @@ func countingReconcile(_ context.Context, p *pass) error {
 	return nil
 }
 
-// countPods watches pods independently of the operator. The returned function returns the number of pods of the name so far.
-func countPods(t *testing.T, k *testkit.K, name string) func() int64 {
+// countPods watches pods independently of the operator. The returned function returns the number of pods of the name up to
+// one of them. It waits for that one, because this watch may be later than others.
+func countPods(t *testing.T, k *testkit.K, name string) func(last types.UID) int64 {
 	t.Helper()
 	w, err := k.Client.Watch(k.Context(), &corev1.PodList{}, client.InNamespace(k.Namespace))
 	if err != nil {
@@ -57,10 +59,16 @@ func countPods(t *testing.T, k *testkit.K, name string) func() int64 {
 			}
 		}
 	}()
-	return func() int64 {
-		mu.Lock()
-		defer mu.Unlock()
-		return int64(len(uids))
+	return func(last types.UID) (n int64) {
+		k.Wait("the watch has the last pod", func(context.Context) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if n = int64(len(uids)); !uids[last] {
+				return fmt.Errorf("it has %d others", n)
+			}
+			return nil
+		})
+		return n
 	}
 }
 
@@ -99,7 +107,7 @@ func TestTrackedPodsAreCountedExactlyOnce(t *testing.T) {
 	k.Eventually(s, testkit.Ready(), testkit.Match("which is counted", func(s *site.Site) bool {
 		return s.Status.UID == string(get(k, named(&corev1.Pod{}, s.Name)).UID)
 	}))
-	if want := created(); s.Status.Seen != want || want < 2 {
+	if want := created(types.UID(s.Status.UID)); s.Status.Seen != want || want < 2 {
 		t.Errorf("%d pods were counted, and %d were created", s.Status.Seen, want)
 	}
 	k.Eventually(o, finalizers())
@@ -213,11 +221,13 @@ func TestReleaseDoesNotApplyAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			k := testkit.New(t)
+			g := newBarrier()
 			op := operator(func(_ context.Context, p *pass) error {
 				o := c.child(p)
 				live, ok := sdk.Live(p, pod(p.Object, p.Object.Name))
 				counted := ok && p.Object.Status.UID == string(live.UID)
 				if ok && !counted {
+					g.arrive()
 					p.Object.Status.UID = string(live.UID)
 					p.Object.Status.Seen++
 				}
@@ -230,6 +240,7 @@ func TestReleaseDoesNotApplyAgain(t *testing.T) {
 			o := named(&corev1.Pod{}, s.Name)
 			k.Eventually(o, finalizers(ourFinalizer))
 			first := o.UID
+			g.open()
 			k.Eventually(o, finalizers())
 			converged(k, running, s)
 			want := []string{

@@ -111,20 +111,20 @@ func TestProcessFailures(t *testing.T) {
 // Descendants of a process that does not answer are killed with it.
 func TestDescendants(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join(t.TempDir(), "pid")
-	c := shell(t, `sleep 100 & echo $! > "`+file+`"; wait`, func(p *Process) {
-		p.Timeout = time.Second
-		p.StartTimeout = time.Second
-	})
-	_, err := c.Call(t.Context(), []byte("a"))
-	callError(t, err, ReasonTimeout, "")
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(data)))
-	if err != nil {
-		t.Fatal(err)
+	pid := 0
+	for timeout := time.Second; pid == 0; timeout *= 2 { // the process may end before it has a descendant
+		if timeout > time.Minute {
+			t.Fatal("the process does not start")
+		}
+		file := filepath.Join(t.TempDir(), "pid")
+		c := shell(t, `sleep 100 & echo $! > "`+file+`"; wait`, func(p *Process) {
+			p.Timeout = timeout
+			p.StartTimeout = timeout
+		})
+		_, err := c.Call(t.Context(), []byte("a"))
+		callError(t, err, ReasonTimeout, "")
+		data, _ := os.ReadFile(file)
+		pid, _ = strconv.Atoi(strings.TrimSpace(string(data)))
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()

@@ -107,9 +107,11 @@ func TestVariableOfAnotherController(t *testing.T) {
 		e := newEnv(t)
 		op := e.start(f)
 		e.createReady()
-		d := e.deployment()
+		e.sent(op)
+		d, since := e.deployment(), e.reconciles.Load()
 		e.patch(t, d, types.StrategicMergePatchType,
 			`{"spec":{"template":{"spec":{"containers":[{"name":"web","env":[{"name":"SECRET_HASH","value":"1"}]}]}}}}`)
+		e.waitReconcile(since)
 		e.sent(op)
 		e.Get(d)
 		return keptOrLost(slices.Contains(d.Spec.Template.Spec.Containers[0].Env, corev1.EnvVar{Name: "SECRET_HASH", Value: "1"}))

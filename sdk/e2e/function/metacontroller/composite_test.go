@@ -100,8 +100,11 @@ func TestCatSet(t *testing.T) {
 	idle(k, op)
 
 	// Drift: a deleted pod, and a changed label.
-	k.Delete(pod("cats-1"))
+	deleted := pod("cats-1")
+	k.Update(deleted, func() { deleted.Finalizers = []string{"example.com/held"} }) // until the status counts two
+	k.Delete(deleted)
 	k.Eventually(cats, field(int64(2), "status", "readyReplicas"))
+	k.Update(deleted, func() { deleted.Finalizers = nil })
 	k.Eventually(cats, testkit.Ready(), field(int64(3), "status", "readyReplicas"))
 	changed := pod("cats-0")
 	k.Get(changed)
@@ -233,8 +236,10 @@ func TestIndexedJob(t *testing.T) {
 	}
 	k.Eventually(job, field(int64(0), "status", "succeeded"), testkit.Condition("Complete", metav1.ConditionFalse))
 
-	k.Delete(pod("print-1")) // drift
-	k.Eventually(pod("print-1"), testkit.Exists())
+	deleted := pod("print-1") // drift
+	k.Get(deleted)
+	k.Delete(deleted)
+	k.Eventually(pod("print-1"), testkit.Match("another pod", func(p *corev1.Pod) bool { return p.UID != deleted.UID }))
 	for _, name := range []string{"print-0", "print-1", "print-2"} {
 		p := pod(name)
 		k.Eventually(p, testkit.Match("it runs", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning }))
