@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -20,17 +19,15 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/assets"
 	"github.com/homeostat-dev/homeostat/testkit/assets/nodes/spec"
 	"github.com/homeostat-dev/homeostat/testkit/internal/egress"
+	"github.com/homeostat-dev/homeostat/testkit/internal/freeport"
 	"github.com/homeostat-dev/homeostat/testkit/internal/process"
 )
 
 // host is the only address that the API server listens on.
-const host = "127.0.0.1"
+const host = freeport.Host
 
 // bindAttempts is the maximum number of ports to try.
 const bindAttempts = 5
-
-// Ports come from a range outside of the system's ports for outgoing connections.
-const firstPort, lastPort = 20000, 32000
 
 // startAPI starts etcd and kube-apiserver in parallel: the API server waits for etcd by itself.
 func (c *Cluster) startAPI(ctx context.Context) error {
@@ -38,7 +35,7 @@ func (c *Cluster) startAPI(ctx context.Context) error {
 	if err := c.startEtcd(); err != nil {
 		return err
 	}
-	if err := c.startAPIServer(ctx, freePort); err != nil {
+	if err := c.startAPIServer(ctx, freeport.Get); err != nil {
 		return err
 	}
 	client, err := kubernetes.NewForConfig(c.Config())
@@ -122,22 +119,6 @@ func portTaken(p *process.Process) bool {
 	default:
 		return false
 	}
-}
-
-// freePort returns a port without a listener.
-func freePort() (int, error) {
-	for range 100 {
-		port := firstPort + rand.IntN(lastPort-firstPort)
-		l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
-		if err != nil {
-			continue
-		}
-		if err := l.Close(); err != nil {
-			return 0, fmt.Errorf("looking for a free port: %w", err)
-		}
-		return port, nil
-	}
-	return 0, fmt.Errorf("looking for a free port on %s between %d and %d: none found", host, firstPort, lastPort)
 }
 
 // probe requests the API server's readiness. The pinned certificate proves that the response comes from this cluster.

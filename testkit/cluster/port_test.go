@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/homeostat-dev/homeostat/testkit/assets"
+	"github.com/homeostat-dev/homeostat/testkit/internal/freeport"
 )
 
 // prepared returns a control plane whose etcd runs.
@@ -64,7 +65,7 @@ func TestTakenPort(t *testing.T) {
 		if calls++; calls == 1 {
 			return taken, nil
 		}
-		return freePort()
+		return freeport.Get()
 	})
 	if err != nil || calls < 2 { // a free port may be taken, too
 		t.Errorf("after %d attempts: %v", calls, err)

@@ -1,13 +1,15 @@
 package sandbox
 
 import (
-	"fmt"
 	"maps"
 	"net"
 	"regexp"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/homeostat-dev/homeostat/testkit/internal/freeport"
 )
 
 // The flags for addresses, as in controller-runtime's scaffolds and package sdk.
@@ -120,13 +122,6 @@ func localize(args []string, values map[string]string) []string {
 }
 
 func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("looking for a free port: %w", err)
-	}
-	address := l.Addr().String()
-	if err := l.Close(); err != nil {
-		return "", fmt.Errorf("looking for a free port: %w", err)
-	}
-	return address, nil
+	port, err := freeport.Get()
+	return net.JoinHostPort(freeport.Host, strconv.Itoa(port)), err
 }

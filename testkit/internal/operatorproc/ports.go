@@ -1,12 +1,12 @@
 package operatorproc
 
 import (
-	"context"
 	"fmt"
-	"net"
 	"regexp"
 	"slices"
 	"strconv"
+
+	"github.com/homeostat-dev/homeostat/testkit/internal/freeport"
 )
 
 // portPlaceholder matches {port} and {port:NAME}.
@@ -20,16 +20,12 @@ func freePorts(texts []string) (pairs []string, _ error) {
 			if slices.Contains(pairs, placeholder) {
 				continue
 			}
-			l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
+			l, port, err := freeport.Reserve()
 			if err != nil {
 				return nil, fmt.Errorf("starting the operator: reserving a port for %s: %w", placeholder, err)
 			}
 			defer func() { _ = l.Close() }() // after the last one is reserved
-			addr, ok := l.Addr().(*net.TCPAddr)
-			if !ok {
-				return nil, fmt.Errorf("starting the operator: %v is not a TCP address", l.Addr())
-			}
-			pairs = append(pairs, placeholder, strconv.Itoa(addr.Port))
+			pairs = append(pairs, placeholder, strconv.Itoa(port))
 		}
 	}
 	return pairs, nil
