@@ -317,14 +317,21 @@ func TestFunction(t *testing.T) {
 	if err := os.CopyFS(dir, os.DirFS("../operators/myapp")); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.RemoveAll(filepath.Join(dir, "api")); err != nil {
-		t.Fatal(err)
-	}
 	declared := "kind: {apiVersion: mycompany.com/v1, kind: MyApp}\nowns:\n- {apiVersion: apps/v1, kind: Deployment}\n"
 	if err := os.WriteFile(filepath.Join(dir, "operator.yaml"), []byte(declared), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	b, err := bundle.Render(dir, image(t, "myapp"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(b.CSV.Spec.CustomResourceDefinitions.Owned[0].Resources); n < 2 {
+		t.Errorf("with types in Go, there are %d kinds", n)
+	}
+	if err := os.RemoveAll(filepath.Join(dir, "api")); err != nil {
+		t.Fatal(err)
+	}
+	b, err = bundle.Render(dir, image(t, "myapp"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -99,8 +99,12 @@ func readMarkers(dir string) (map[string]kindMarkers, error) {
 // declaration is the file that describes a function in Python to homeostat-engine.
 const declaration = "operator.yaml"
 
-// isFunction reports whether the operator in a folder is a function in Python, which has no types in Go.
+// isFunction reports whether the operator in a folder is a function in Python, which has no types in Go. An operator in Go
+// may have a file of that name, too.
 func isFunction(dir string) bool {
+	if _, err := os.Stat(filepath.Join(dir, "api")); err == nil {
+		return false
+	}
 	_, err := os.Stat(filepath.Join(dir, declaration))
 	return err == nil
 }
