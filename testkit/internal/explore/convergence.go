@@ -192,8 +192,9 @@ func (r *run) hasResidue() bool { return len(r.primaries())+len(r.residue()) > 0
 // reportBaselineTimeout reports why a step of a baseline run was not over in time, and whether the scenario continues. It
 // does if the operator is idle: then the state is what the faults are compared with, although a rule is violated.
 func (r *run) reportBaselineTimeout(step int, waited time.Duration) (goesOn bool) {
-	idle, still := r.idle.AllIdle()()
-	rests, over := !r.x.oracleEnabled(oracleAtRest) || still && idle >= r.x.QuietPeriod, step >= len(r.x.Steps)
+	busy, idle := r.operator.Busy()
+	rests := !r.x.oracleEnabled(oracleAtRest) || !busy && min(idle, r.idle.SinceLastChange()) >= r.x.QuietPeriod
+	over := step >= len(r.x.Steps)
 	notDeleted := r.notDeleted(step, waited)
 	switch falseStatus := cmp.Or(notDeleted, r.unlessKnown(r.checkStatus(step))); {
 	case r.space.Context().Err() != nil:
@@ -217,9 +218,9 @@ func (r *run) reportBaselineTimeout(step int, waited time.Duration) (goesOn bool
 	return !r.x.StopAtFailure
 }
 
-// hasPolled reports whether a polling operator has listed since the last change and had time to act on the result. An
-// operator polls a kind if it lists the kind, does not watch it, and the scenario created objects of it. An operator that
-// has not listed for a long time does not poll.
+// hasPolled reports whether each process has listed or watched a kind, and a polling operator has listed since the last
+// change and had time to act on the result. An operator polls a kind if it lists the kind, does not watch it, and the
+// scenario created objects of it. An operator that has not listed for a long time does not poll.
 func (r *run) hasPolled() bool {
 	const long = 5
 	since := r.idle.SinceLastChange()
@@ -228,8 +229,11 @@ func (r *run) hasPolled() bool {
 	}
 	polled := map[intercept.GroupResource]bool{}
 	for number := range r.procs.running() {
-		watched := r.operator.Watched(number)
-		for _, kind := range r.operator.Opened(number) {
+		watched, opened := r.operator.Watched(number), r.operator.Opened(number)
+		if len(opened) == 0 {
+			return false // it may be slow to start
+		}
+		for _, kind := range opened {
 			if !slices.Contains(watched, kind) && r.isPrimary(kind) {
 				polled[kind] = true
 			}

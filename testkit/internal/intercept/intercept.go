@@ -43,6 +43,8 @@ type Call struct {
 	Reached bool
 	// Late is true for a write of a process that was paused before, see [Interceptor.Pause].
 	Late bool
+
+	first bool // the process has not sent this read before
 }
 
 // Hook acts on requests. It must be safe for concurrent use.
@@ -69,8 +71,9 @@ type Interceptor struct {
 
 	mu           sync.Mutex
 	calls        []*Call
-	running      int // pending requests except watches and leader election
+	running      int // pending requests except leader election; a watch is pending until its response begins
 	lastActivity time.Time
+	asked        map[question]bool // reads of each process
 	step         int
 	disconnected map[int]bool // processes that may not send requests
 	obstruct     Obstruction  // nil if there is none
@@ -99,7 +102,7 @@ func GroupResourceOf(r recorder.Request) GroupResource { return GroupResource{r.
 func New(hook Hook) *Interceptor {
 	now := time.Now()
 	return &Interceptor{
-		began: now, lastActivity: now, hook: hook,
+		began: now, lastActivity: now, hook: hook, asked: map[question]bool{},
 		disconnected: map[int]bool{}, holds: map[GroupResource]*eventHold{}, streams: map[*stream]struct{}{},
 	}
 }
@@ -167,12 +170,25 @@ func (ic *Interceptor) Calls() []Call {
 	return calls
 }
 
-// Busy reports whether a request is pending, except watches and leader election. It also returns the time since the last
-// write or watch event.
+// Busy reports whether a request is pending, except for leader election, or a watch has not yet sent all existing objects.
+// It also returns the time since the last activity: a write, a watch event, or a read that the process has not sent before.
+// Reads that a process repeats are no activity, because an idle operator may poll.
 func (ic *Interceptor) Busy() (running bool, idle time.Duration) {
 	ic.mu.Lock()
 	defer ic.mu.Unlock()
-	return ic.running > 0, time.Since(ic.lastActivity)
+	return ic.running > 0 || ic.isInitializing(), time.Since(ic.lastActivity)
+}
+
+// isInitializing reports whether an informer waits for the existing objects. The API server may need seconds for them. The
+// caller holds the mutex.
+func (ic *Interceptor) isInitializing() bool {
+	for s := range ic.streams {
+		paused := ic.pause != nil && ic.pause.process == s.process
+		if s.initial && !paused && !s.isBroken() {
+			return true
+		}
+	}
+	return false
 }
 
 // ResetIdleTime resets the idle time, before an event that the operator will receive.
@@ -306,13 +322,24 @@ func (ic *Interceptor) track(call *Call, delta int) {
 		return
 	}
 	ic.running += delta
-	if call.IsWrite() {
+	if delta > 0 && !call.IsWrite() {
+		q := question{call.Process, call.Request}
+		call.first = !ic.asked[q]
+		ic.asked[q] = true
+	}
+	if call.IsWrite() || call.first {
 		ic.lastActivity = time.Now()
 	}
 }
 
+// question identifies the reads that a process repeats.
+type question struct {
+	process int
+	request recorder.Request
+}
+
 // counts reports whether a pending request is activity of the operator.
-func (c *Call) counts() bool { return c.Verb != "watch" && !IsLease(c.Request) }
+func (c *Call) counts() bool { return !IsLease(c.Request) }
 
 // Opened returns the kinds that a process has listed or watched.
 func (ic *Interceptor) Opened(process int) []GroupResource {

@@ -214,7 +214,7 @@ type stream struct {
 	kind        GroupResource
 	process     int
 	wide        bool // of all namespaces, or of a cluster-scoped kind
-	initial     bool // the watch sends the existing objects; used by forward only
+	initial     bool // the watch sends the existing objects; guarded by the interceptor's mutex
 	source      io.ReadCloser
 	in          *io.PipeWriter
 	broken      chan struct{}
@@ -267,7 +267,7 @@ func (s *stream) forward() {
 			return
 		}
 		if !foreign {
-			s.interceptor.deliver(frame)
+			s.interceptor.deliver(s, frame)
 		}
 		if _, err := s.in.Write(line); err != nil {
 			return
@@ -307,21 +307,23 @@ func (s *stream) frame(line []byte) Frame {
 	}
 	_ = json.Unmarshal(line, &event) // an unreadable event is forwarded unchanged
 	m := event.Object.Metadata
-	if event.Type == bookmark && m.Annotations[metav1.InitialEventsAnnotationKey] == "true" {
-		s.initial = false
-	}
+	ended := event.Type == bookmark && m.Annotations[metav1.InitialEventsAnnotationKey] == "true"
 	return Frame{
 		Kind: s.kind, Process: s.process, Type: event.Type, Namespace: m.Namespace, Name: m.Name, UID: m.UID,
-		Version: m.ResourceVersion, Initial: s.initial,
+		Version: m.ResourceVersion, Initial: s.initial && !ended,
 	}
 }
 
-func (ic *Interceptor) deliver(f Frame) {
+func (ic *Interceptor) deliver(s *stream, f Frame) {
+	ic.mu.Lock()
+	defer ic.mu.Unlock()
+	if s.initial && !f.Initial {
+		s.initial = false
+		ic.lastActivity = time.Now()
+	}
 	if f.Type == bookmark {
 		return
 	}
-	ic.mu.Lock()
-	defer ic.mu.Unlock()
 	f.At = time.Since(ic.began)
 	f.Step = ic.step
 	ic.frames = append(ic.frames, f)

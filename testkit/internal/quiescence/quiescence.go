@@ -127,7 +127,7 @@ func (d *Detector) OperatorIdle() func() (idle time.Duration, still bool) {
 	began := time.Now()
 	var before time.Duration
 	var strokes []time.Time // times of writes after a pause
-	return func() (time.Duration, bool) {
+	return observed(func() (time.Duration, bool) {
 		if d.IgnoreWrites {
 			return time.Since(began), true
 		}
@@ -140,6 +140,24 @@ func (d *Detector) OperatorIdle() func() (idle time.Duration, still bool) {
 			return forever, !busy
 		}
 		return idle, !busy
+	})
+}
+
+// observed limits the time without activity to the time in which this process ran. While the machine does not run it, the
+// operator does not run, either.
+func observed(idle func() (time.Duration, bool)) func() (time.Duration, bool) {
+	const most = 100 * time.Millisecond // between two calls
+	var seen time.Duration
+	last := time.Now()
+	return func() (time.Duration, bool) {
+		got, still := idle()
+		gap := time.Since(last)
+		last = last.Add(gap)
+		if got < gap {
+			seen = 0
+		}
+		seen += min(got, gap, most)
+		return min(got, seen), still
 	}
 }
 
