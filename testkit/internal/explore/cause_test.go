@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -155,10 +156,31 @@ func TestFindingWithoutFault(t *testing.T) {
 	}
 }
 
-// What is left without a fault may be gone after a fault that deletes everything early.
+// What is left without a fault may be gone after a fault that deletes everything early. It may also be made after the
+// deletion, by an operator that was about to.
 func TestResidueThatIsGone(t *testing.T) {
 	t.Parallel()
-	o := causeOptions(&causeOperator{leaves: true}, "namespace-deleted", "deleted")
+	for name, isLate := range map[string]bool{"usual": false, "late": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			testResidueThatIsGone(t, isLate)
+		})
+	}
+}
+
+func testResidueThatIsGone(t *testing.T, isLate bool) {
+	t.Helper()
+	operator := &causeOperator{leaves: true, isLate: isLate}
+	o := causeOptions(operator, "namespace-deleted", "deleted")
+	if isLate {
+		o.Steps[0] = kitadapter.Step("one", func(k *testkit.K) {
+			applyLevel("1")(k)
+			select {
+			case <-operator.firstReconcile(k.Namespace):
+			case <-k.Context().Done():
+			}
+		})
+	}
 	r := run(t, o)
 	found := r.Findings()
 	if len(found) != 2 || found[0].Oracle != "residue" || !strings.HasPrefix(found[0].Runs[len(found[0].Runs)-1], "none/") {
@@ -199,12 +221,38 @@ type causeOperator struct {
 	leaves      bool // the ConfigMaps have no owner
 	asksForPods bool // it lists a kind that its roles do not allow, and does without
 
-	hasDropped atomic.Bool
+	isLate bool // it waits for a second, or the deletion of the Proxy, before it creates the ConfigMaps
+
+	hasDropped      atomic.Bool
+	firstReconciles sync.Map // channels by namespace
 }
 
 // drops reports whether an error is dropped.
 func (o *causeOperator) drops() bool {
 	return o.dropsErrors || o.dropsFirst && o.hasDropped.CompareAndSwap(false, true)
+}
+
+// firstReconcile returns a channel that is closed in the first reconcile in a namespace, if the operator is late.
+func (o *causeOperator) firstReconcile(namespace string) chan struct{} {
+	c, _ := o.firstReconciles.LoadOrStore(namespace, make(chan struct{}))
+	return c.(chan struct{})
+}
+
+// delayCreation delays the first reconcile in a namespace until the deletion of the Proxy, for a limited time.
+func (o *causeOperator) delayCreation(ctx context.Context, live client.Reader, req reconcile.Request) error {
+	first := o.firstReconcile(req.Namespace)
+	select {
+	case <-first:
+		return nil
+	default:
+		close(first) // there is one worker
+	}
+	for began := time.Now(); time.Since(began) < time.Second; {
+		if err := live.Get(ctx, req.NamespacedName, &v1.Proxy{}); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+	}
+	return nil
 }
 
 func (o *causeOperator) setup(mgr manager.Manager) error {
@@ -216,6 +264,11 @@ func (o *causeOperator) setup(mgr manager.Manager) error {
 		}
 		if o.asksForPods {
 			_ = live.List(ctx, &corev1.PodList{}, client.InNamespace(req.Namespace))
+		}
+		if o.isLate {
+			if err := o.delayCreation(ctx, live, req); err != nil {
+				return reconcile.Result{}, err
+			}
 		}
 		for _, name := range []string{req.Name, req.Name + "-copy"} {
 			child := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: req.Namespace, Name: name}}

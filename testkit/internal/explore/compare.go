@@ -134,8 +134,9 @@ func (x *Explorer) FaultNotes() []string {
 
 // adjustSurvivors restricts the comparison of objects that may outlive the custom resources, after an early deletion.
 // Objects that existed at the deletion and stay in the baseline must still exist. Their content depends on the progress
-// of the run, so it is not compared. Objects that this run never created are not required. A deleted namespace leaves
-// none. The same applies to what is left in the baseline although it may not: that is a finding without a fault.
+// of the run, so it is not compared. Objects that did not exist at the deletion are not required, and allowed: the operator
+// may have been about to create them. A deleted namespace leaves none. The same applies to what is left in the baseline
+// although it may not: that is a finding without a fault.
 func (r *run) adjustSurvivors(want, got state.State) (state.State, state.State) {
 	if !r.isTornDown() {
 		return want, got
@@ -147,7 +148,7 @@ func (r *run) adjustSurvivors(want, got state.State) (state.State, state.State) 
 		}
 		now, is := got[name]
 		switch _, was := r.survivors[name]; {
-		case !was || r.terminating.Load():
+		case r.terminating.Load(), !was && !is:
 			delete(want, name)
 		case is:
 			want[name] = now
