@@ -2,6 +2,7 @@ package chaos_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"strings"
@@ -43,6 +44,9 @@ func sealer(blind bool, takes time.Duration) testkit.SetupFunc {
 			}
 			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: req.Namespace, Name: "sealed-" + req.Name}}
 			_, err := controllerutil.CreateOrUpdate(ctx, c, secret, func() error {
+				if secret.UID != "" && !metav1.IsControlledBy(secret, &letter) {
+					return errors.New("Secret " + secret.Name + " belongs to another owner")
+				}
 				secret.Data = map[string][]byte{"text": []byte(key.Data["key"] + letter.Data["text"])}
 				return controllerutil.SetControllerReference(&letter, secret, mgr.GetScheme())
 			})
