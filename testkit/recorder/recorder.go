@@ -85,7 +85,7 @@ func (r Request) class() class {
 type Recorder struct {
 	mu       sync.Mutex
 	requests [classes][]Request
-	running  int           // ordinary requests in flight
+	running  int           // ordinary requests in flight, and watches that have not sent all existing objects yet
 	changed  chan struct{} // closed and replaced whenever running changes
 }
 
@@ -123,7 +123,9 @@ func (r *Recorder) Reset() {
 	r.requests = [classes][]Request{}
 }
 
-// WaitIdle returns when no ordinary request has been in flight for the given time, or with ctx's error.
+// WaitIdle returns when no request has been in flight for the given time, or with ctx's error. Leader election does not
+// count, nor does a watch after its response has begun. If the watch takes the place of a list, it counts until it has sent
+// all existing objects: an operator that starts may wait for them for seconds.
 func (r *Recorder) WaitIdle(ctx context.Context, quiet time.Duration) error {
 	var last chan struct{}
 	for silent := 0; ; {
@@ -160,26 +162,18 @@ func (r *Recorder) snapshot(c class) []Request {
 	return slices.Clone(r.requests[c])
 }
 
-// begin and end enclose a request. Only ordinary requests count as in flight: a watch never ends by itself.
-func (r *Recorder) begin(req Request) {
-	if req.class() == ordinary {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.count(+1)
-	}
-}
-
-func (r *Recorder) end(req Request) {
+// add records a request.
+func (r *Recorder) add(req Request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	c := req.class()
 	r.requests[c] = append(r.requests[c], req)
-	if c == ordinary {
-		r.count(-1)
-	}
 }
 
+// count changes the number of requests in flight.
 func (r *Recorder) count(delta int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.running += delta
 	close(r.changed)
 	r.changed = make(chan struct{})

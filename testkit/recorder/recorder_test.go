@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -19,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -251,6 +254,55 @@ func TestWaitIdle(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
+}
+
+// An informer that waits for the existing objects is not idle, neither before the response of its watch nor after it.
+func TestWaitIdleOfInformer(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	k.Apply(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}})
+	slow := rest.CopyConfig(k.Config)
+	steps := make(chan struct{})
+	slow.Wrap(func(server http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(req *http.Request) (*http.Response, error) {
+			<-steps
+			resp, err := server.RoundTrip(req)
+			if err == nil {
+				resp.Body = &heldBody{ReadCloser: resp.Body, released: steps}
+			}
+			return resp, err
+		})
+	})
+	cfg, rec := k.Record(slow)
+	informer := informers.NewSharedInformerFactoryWithOptions(kubernetes.NewForConfigOrDie(cfg), 0,
+		informers.WithNamespace(k.Namespace)).Core().V1().ConfigMaps().Informer()
+	go informer.RunWithContext(t.Context())
+	for _, when := range []string{"before the response", "before the objects"} {
+		limited, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		if err := rec.WaitIdle(limited, 100*time.Millisecond); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: %v", when, err)
+		}
+		cancel()
+		steps <- struct{}{}
+	}
+	if err := rec.WaitIdle(t.Context(), 100*time.Millisecond); err != nil {
+		t.Error(err)
+	}
+	if !informer.HasSynced() {
+		t.Error("idle before the informer has all objects")
+	}
+}
+
+// heldBody is a body that can be read after a release.
+type heldBody struct {
+	io.ReadCloser
+	released <-chan struct{}
+	once     sync.Once
+}
+
+func (b *heldBody) Read(p []byte) (int, error) {
+	b.once.Do(func() { <-b.released })
+	return b.ReadCloser.Read(p)
 }
 
 // stopped is set for the process that TestWaitIdleOfStoppedProcess stops.

@@ -6,8 +6,10 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing/iotest"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -27,7 +29,10 @@ type transport struct {
 // RoundTrip sends the request and records it with the status code of the response.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	entry := ParseRequest(req)
-	t.recorder.begin(entry)
+	counts := entry.class() != electing
+	if counts {
+		t.recorder.count(+1)
+	}
 	resp, err := t.next.RoundTrip(req)
 	if err == nil {
 		entry.Code = resp.StatusCode
@@ -35,8 +40,44 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if entry.Verb == "create" && entry.Name == "" {
 		entry.Name = createdName(req, resp)
 	}
-	t.recorder.end(entry)
+	t.recorder.add(entry)
+	switch {
+	case !counts:
+	case entry.Verb == "watch" && entry.Code == http.StatusOK && req.URL.Query().Get("sendInitialEvents") == "true":
+		resp.Body = &initialEvents{ReadCloser: resp.Body, ended: sync.OnceFunc(func() { t.recorder.count(-1) })}
+	default:
+		t.recorder.count(-1)
+	}
 	return resp, err
+}
+
+// initialEvents is the body of a watch that sends the existing objects first.
+type initialEvents struct {
+	io.ReadCloser
+	ended func() // is called after the last of these objects and at the end of the watch
+	done  bool   // it was called by Read
+	last  []byte // the end of what was read
+}
+
+// Read implements io.Reader.
+func (i *initialEvents) Read(p []byte) (int, error) {
+	n, err := i.ReadCloser.Read(p)
+	if i.done {
+		return n, err
+	}
+	i.last = append(i.last, p[:n]...)
+	if err != nil || bytes.Contains(i.last, []byte(metav1.InitialEventsAnnotationKey)) {
+		i.ended()
+		i.done = true
+	}
+	i.last = bytes.Clone(i.last[max(0, len(i.last)-len(metav1.InitialEventsAnnotationKey)):])
+	return n, err
+}
+
+// Close implements io.Closer. It may be called during Read.
+func (i *initialEvents) Close() error {
+	i.ended()
+	return i.ReadCloser.Close()
 }
 
 // ParseRequest returns the request in the terms of the API server. It reads only the path. The name of an object to create
