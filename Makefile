@@ -98,8 +98,8 @@ unit:
 
 test: test/tools $(TESTKIT) ## Test each property once on two shared control planes: 10 minutes on 2 cores, more the first time (ARGS='-run Name')
 	@echo 'Compiling the tests, which takes minutes the first time; then each package has its line' >&2
-	@$(call shared-test,test) -p $(PACKAGES_AT_ONCE) -short -timeout 20m $(if $(findstring -run,$(ARGS)),,-skip "$(LEFT_OUT)") $(ARGS) \
-		$$(go list work | grep -vE '/($(subst $() ,|,$(SLOW) $(ON_NODES)))$$' | $(longest-first))
+	@$(call shared-test,test,$$(go list work | grep -vE '/($(subst $() ,|,$(SLOW) $(ON_NODES)))$$' | $(longest-first))) \
+		-p $(PACKAGES_AT_ONCE) -short -timeout 20m $(if $(findstring -run,$(ARGS)),,-skip "$(LEFT_OUT)") $(ARGS)
 	@$(if $(ARGS),,$(call tool,once) -name python -stamps build/passed -tests testkit sdk -- \
 		$(MAKE) --no-print-directory test/python ARGS='-k "not exploration and not plugin and not docs and not scaffold"')
 	@$(call packaging,-tested origin/HEAD)
@@ -116,9 +116,9 @@ longest-first = awk 'NR == FNR { seconds[$$1] = $$2; next } { print seconds[$$1]
 # What test-all adds to test.
 test-rest: $(TESTKIT)
 	@echo 'The tests that make test leaves out' >&2
-	@$(call shared-test,left-out) -short -timeout 20m -run "$(LEFT_OUT)" \
-		$$($(call tool,tiers) -packages . $(LEFT_OUT_LIST) | grep -vE '^\./($(subst $() ,|,$(RACED) $(SLOW)))(/|$$)')
-	@$(call shared-test,slow) -short -timeout 20m $(patsubst %,./%,$(if $(filter sdk/e2e,$(RACED)),$(filter-out sdk/e2e/%,$(SLOW)),$(SLOW)))
+	@$(call shared-test,left-out,$$($(call tool,tiers) -packages . $(LEFT_OUT_LIST) | grep -vE '^\./($(subst $() ,|,$(RACED) $(SLOW)))(/|$$)')) \
+		-short -timeout 20m -run "$(LEFT_OUT)"
+	@$(call shared-test,slow,$(patsubst %,./%,$(if $(filter sdk/e2e,$(RACED)),$(filter-out sdk/e2e/%,$(SLOW)),$(SLOW)))) -short -timeout 20m
 	@$(if $(RACED),$(MAKE) --no-print-directory $(RACED:%=test/%)) # with sdk/e2e/scaffold
 	@$(MAKE) --no-print-directory test/python
 	@$(call packaging)
@@ -160,12 +160,15 @@ $(MODULES:%=test/%): $(TESTKIT)
 # memory, and saves a fifth of the CPU time of the tests and a quarter of the time of linking them.
 shared = GOGC="$${GOGC:-800}" $(TESTKIT) exec -- $(TESTKIT) exec --workloads --
 shared-test = $(shared) $(gotestsum)
-# The linters vet; to vet again in each build mode takes minutes the first time.
-gotestsum = $(call tool,gotestsum) --format pkgname --format-hide-empty-pkg --jsonfile build/$(1).json -- -vet=off -ldflags=-w
+# Runs the tests of the packages $(2). The linters vet; to vet again in each build mode takes minutes the first time.
+gotestsum = $(call tool,gotestsum) --format pkgname --format-hide-empty-pkg --jsonfile build/$(1).json $(if $(RERUN),$(rerun)) \
+	--packages "$(2)" -- -vet=off -ldflags=-w
+# CI sets RERUN: a failed test runs once more by itself, and is reported as flaky if it passes then. See docs/adr/0135.
+rerun = --rerun-fails=1 --rerun-fails-run-root-test --rerun-fails-max-failures=100 --rerun-fails-report=build/flaky-$(1).txt
 
 # The race detector needs C. Programs with -race wait a second before they exit unless GORACE disables that.
 run-tests = @echo 'Compiling the tests, which takes minutes the first time; then each package has its line' >&2 && \
-	unset CGO_ENABLED; GORACE="$${GORACE:-atexit_sleep_ms=0}" $(call shared-test,race) -race -timeout $(if $(LONG),90m,20m) $(if $(LONG),,-short) $(ARGS) $(or $(PACKAGES),work)
+	unset CGO_ENABLED; GORACE="$${GORACE:-atexit_sleep_ms=0}" $(call shared-test,race,$(or $(PACKAGES),work)) -race -timeout $(if $(LONG),90m,20m) $(if $(LONG),,-short) $(ARGS)
 
 # Packaging tests read other modules. They run if their inputs have changed since they passed here; in make test only if these
 # have also changed since the last commit of the main branch, which CI has tested.
