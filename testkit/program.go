@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/homeostat-dev/homeostat/testkit/internal/operatorproc"
 	"github.com/homeostat-dev/homeostat/testkit/internal/proxy"
+	"github.com/homeostat-dev/homeostat/testkit/internal/tempfolder"
 	"github.com/homeostat-dev/homeostat/testkit/recorder"
 )
 
@@ -135,12 +135,12 @@ func (k *K) folder() (string, error) {
 	if k.files != "" {
 		return k.files, nil
 	}
-	dir, err := os.MkdirTemp("", "testkit-*")
+	dir, err := tempfolder.Make()
 	if err != nil {
 		return "", fmt.Errorf("making a folder for kubeconfigs: %w", err)
 	}
 	k.files = dir
-	k.t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	k.t.Cleanup(func() { _ = tempfolder.Remove(dir) })
 	return dir, nil
 }
 

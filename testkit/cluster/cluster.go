@@ -17,6 +17,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/assets/nodes/spec"
 	"github.com/homeostat-dev/homeostat/testkit/internal/egress"
 	"github.com/homeostat-dev/homeostat/testkit/internal/process"
+	"github.com/homeostat-dev/homeostat/testkit/internal/tempfolder"
 )
 
 // startTimeout bounds the start of the whole control plane. It takes 3 s on two idle cores; the rest is for busy
@@ -142,7 +143,7 @@ func prepare(opts Options) (*Cluster, error) {
 		return nil, err
 	}
 	if opts.Dir == "" {
-		dir, err := os.MkdirTemp("", "testkit-")
+		dir, err := tempfolder.Make()
 		if err != nil {
 			return nil, fmt.Errorf("making a folder for a control plane: %w", err)
 		}
@@ -239,7 +240,7 @@ func (c *Cluster) Stop() error {
 		errs = append(errs, p.Kill())
 	}
 	c.processes = nil
-	if err := os.RemoveAll(c.opts.Dir); err != nil {
+	if err := tempfolder.Remove(c.opts.Dir); err != nil {
 		errs = append(errs, fmt.Errorf("removing the control plane's data: %w", err))
 	}
 	return errors.Join(errs...)

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/homeostat-dev/homeostat/testkit/internal/process"
+	"github.com/homeostat-dev/homeostat/testkit/internal/tempfolder"
 	"github.com/homeostat-dev/homeostat/testkit/kubelet"
 )
 
@@ -133,7 +134,7 @@ func newPodRunner(cfg *rest.Config, projects []*Project, opts PodsOptions) (*Pod
 	p.gatePolicy = &readinessGatePolicy{client: p.client, images: slices.Sorted(maps.Keys(p.projects))}
 	if p.dir == "" {
 		p.ownsDir = true
-		if p.dir, err = os.MkdirTemp("", "testkit-"); err != nil {
+		if p.dir, err = tempfolder.Make(); err != nil {
 			return nil, fmt.Errorf("making a folder for pods: %w", err)
 		}
 	}
@@ -312,7 +313,7 @@ func (p *PodRunner) Stop() error {
 		defer cancel()
 		errs = append(errs, p.gatePolicy.remove(ctx))
 		if p.ownsDir {
-			errs = append(errs, os.RemoveAll(p.dir))
+			errs = append(errs, tempfolder.Remove(p.dir))
 		}
 	})
 	return errors.Join(errs...)

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 
 	"github.com/homeostat-dev/homeostat/testkit/internal/manifest"
+	"github.com/homeostat-dev/homeostat/testkit/internal/tempfolder"
 )
 
 // A ProjectError reports a defect of an operator's folder. The caller has to fix it.
@@ -264,11 +265,11 @@ func compile(ctx context.Context, projects []*Project) {
 
 // runGo runs the go command in a folder. A canceled context ends its compilers too, and removes their temporary files.
 func runGo(ctx context.Context, dir string, args ...string) error {
-	temporary, err := os.MkdirTemp("", "testkit-")
+	temporary, err := tempfolder.Make()
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(temporary) }()
+	defer func() { _ = tempfolder.Remove(temporary) }()
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "GOTMPDIR="+temporary)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -25,6 +24,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/manifest"
 	"github.com/homeostat-dev/homeostat/testkit/internal/process"
 	"github.com/homeostat-dev/homeostat/testkit/internal/readiness"
+	"github.com/homeostat-dev/homeostat/testkit/internal/tempfolder"
 )
 
 // deploymentKind is the kind of the operators' Deployments.
@@ -81,7 +81,7 @@ func Start(ctx context.Context, opts Options) (*Sandbox, error) {
 		opts.Started = func(process.ID) {}
 	}
 	if opts.Dir == "" {
-		dir, err := os.MkdirTemp("", "testkit-")
+		dir, err := tempfolder.Make()
 		if err != nil {
 			return nil, fmt.Errorf("making a folder for the sandbox: %w", err)
 		}
@@ -386,7 +386,7 @@ func (s *Sandbox) Stop(ctx context.Context) error {
 		if s.lease != nil {
 			errs = append(errs, s.lease.ReleaseAndWait(ctx))
 		}
-		errs = append(errs, os.RemoveAll(s.dir))
+		errs = append(errs, tempfolder.Remove(s.dir))
 	})
 	return errors.Join(errs...)
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/environment"
 	"github.com/homeostat-dev/homeostat/testkit/internal/rbac"
 	"github.com/homeostat-dev/homeostat/testkit/internal/scenario"
+	"github.com/homeostat-dev/homeostat/testkit/internal/tempfolder"
 )
 
 // adminKubeconfig names the kubeconfig of an administrator, for a command that runs as a ServiceAccount.
@@ -132,7 +133,7 @@ func (a *account) grant(ctx context.Context, cfg *rest.Config, policy *rbac.Poli
 	if err != nil {
 		return err
 	}
-	if a.dir, err = os.MkdirTemp("", "testkit-"); err != nil {
+	if a.dir, err = tempfolder.Make(); err != nil {
 		return fmt.Errorf("making a folder for a kubeconfig: %w", err)
 	}
 	if err := os.WriteFile(a.kubeconfig(), data, 0o600); err != nil {
@@ -204,6 +205,6 @@ func (a *account) waitAuthorized(ctx context.Context, name string, object kube.O
 func (a *account) remove(ctx context.Context) {
 	_ = deleteNamespace(ctx, a.client, a.namespace) // the control plane usually ends, too
 	if a.dir != "" {
-		_ = os.RemoveAll(a.dir)
+		_ = tempfolder.Remove(a.dir)
 	}
 }
