@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +10,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/homeostat-dev/homeostat/testkit/assets/nodes/spec"
 	"github.com/homeostat-dev/homeostat/testkit/cluster"
@@ -84,12 +87,71 @@ func (n *Node) Connect() {
 	n.act("connect", "connects %s")
 }
 
-func (n *Node) act(action, what string) {
+// Drain makes the node unschedulable and evicts its pods, as kubectl drain does. Those of DaemonSets and static pods stay.
+// It repeats rejected evictions, because a PodDisruptionBudget may permit them later, and waits until the pods are gone, for
+// up to K.Timeout.
+func (n *Node) Drain() {
+	n.k.t.Helper()
+	n.record("drains %s")
+	n.k.t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), n.k.Timeout)
+		defer cancel()
+		_ = n.setUnschedulable(ctx, false) // the control plane may have ended
+	})
+	if err := n.setUnschedulable(n.k.Context(), true); err != nil {
+		n.k.t.Fatalf("draining node %s: %v", n.name, err)
+	}
+	n.k.Wait("the pods of node "+n.name+" are gone", n.evictPods)
+}
+
+// Uncordon reverts Drain: pods can be scheduled to the node again.
+func (n *Node) Uncordon() {
+	n.k.t.Helper()
+	n.record("uncordons %s")
+	if err := n.setUnschedulable(n.k.Context(), false); err != nil {
+		n.k.t.Fatalf("uncordoning node %s: %v", n.name, err)
+	}
+}
+
+func (n *Node) setUnschedulable(ctx context.Context, to bool) error {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.name}}
+	patch := fmt.Appendf(nil, `{"spec":{"unschedulable":%v}}`, to)
+	return n.k.Client.Patch(ctx, node, client.RawPatch(types.MergePatchType, patch))
+}
+
+// evictPods evicts the pods of the node that are not yet being deleted, and returns an error while there are any.
+func (n *Node) evictPods(ctx context.Context) error {
+	var pods corev1.PodList
+	if err := n.k.Client.List(ctx, &pods, client.MatchingFields{"spec.nodeName": n.name}); err != nil {
+		return err
+	}
+	var left []error
+	for _, p := range pods.Items {
+		owner := metav1.GetControllerOf(&p)
+		if _, isStatic := p.Annotations[corev1.MirrorPodAnnotationKey]; isStatic || owner != nil && owner.Kind == "DaemonSet" {
+			continue
+		}
+		err := errors.New("it is being deleted")
+		if p.DeletionTimestamp.IsZero() {
+			err = n.k.evict(ctx, &p)
+		}
+		left = append(left, fmt.Errorf("pod %s/%s: %w", p.Namespace, p.Name, cmp.Or(err, errors.New("it was evicted just now"))))
+	}
+	return errors.Join(left...)
+}
+
+// record records an action, which is allowed only if no other test uses the nodes.
+func (n *Node) record(what string) {
 	n.k.t.Helper()
 	if !n.k.ownsNodes() {
 		n.k.t.Fatal("changing a node: other tests use it too; give this test testkit.New(t, testkit.Private())")
 	}
 	n.k.obs.record(what, n.name)
+}
+
+func (n *Node) act(action, what string) {
+	n.k.t.Helper()
+	n.record(what)
 	ctx, cancel := context.WithTimeout(context.Background(), n.k.Timeout)
 	defer cancel()
 	if err := n.do(ctx, action); err != nil {

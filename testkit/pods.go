@@ -69,11 +69,14 @@ func (k *K) Evict(pod *corev1.Pod) {
 	if _, err := k.locate(pod); err != nil {
 		k.t.Fatalf("evicting pod %s: %v", pod.Name, err)
 	}
+	k.Wait("pod "+pod.Name+" is evicted", func(ctx context.Context) error { return k.evict(ctx, pod) })
+}
+
+// evict evicts a pod, and not one that replaces it.
+func (k *K) evict(ctx context.Context, pod *corev1.Pod) error {
 	eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
-	if pod.UID != "" { // not the pod that replaces it
+	if pod.UID != "" {
 		eviction.DeleteOptions = &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))}
 	}
-	k.Wait("pod "+pod.Name+" is evicted", func(ctx context.Context) error {
-		return k.Client.SubResource("eviction").Create(ctx, pod, eviction)
-	})
+	return k.Client.SubResource("eviction").Create(ctx, pod, eviction)
 }
