@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -69,12 +70,20 @@ func sweep(t *testing.T, scenario chaos.Scenario, faults chaos.Faults, change va
 				if t, ok := o.(*Team); ok && t.Status.ID == "" && conditions.IsTrue(t, conditions.Ready) {
 					return t.Name + " is ready and not registered"
 				}
-				if q, ok := o.(*corev1.ResourceQuota); ok && strings.HasSuffix(q.Namespace, "-taken") {
+				if q, ok := o.(*corev1.ResourceQuota); ok && isForeign(q.Namespace, objects) {
 					return "a quota is in a foreign namespace"
 				}
 			}
 			return ""
 		}))...)
+}
+
+// isForeign reports whether a namespace exists that no Team owns.
+func isForeign(namespace string, objects []client.Object) bool {
+	return slices.ContainsFunc(objects, func(o client.Object) bool {
+		_, is := o.(*corev1.Namespace)
+		return is && o.GetName() == namespace && metav1.GetControllerOf(o) == nil
+	})
 }
 
 // All faults are tried on the shared control plane, with those of the registry.

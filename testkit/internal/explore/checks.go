@@ -140,7 +140,7 @@ func (ch checks) checkInvariants() {
 		return
 	}
 	var now []client.Object
-	for _, c := range ch.changes {
+	for _, c := range history.InOrder(ch.changes) {
 		now = slices.DeleteFunc(now, func(o client.Object) bool { return o.GetUID() == c.Object.GetUID() })
 		if c.Type != watch.Deleted {
 			now = append(now, ch.typed(c.Object))

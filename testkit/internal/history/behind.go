@@ -114,3 +114,17 @@ func Older(a, b string) bool {
 	order, err := resourceversion.CompareResourceVersion(a, b)
 	return err == nil && order < 0
 }
+
+// InOrder returns changes in the order in which the API server made them. A log has them in the order of arrival: the
+// watches of several kinds send them independently.
+func InOrder(changes []Change) []Change {
+	ordered := slices.Clone(changes)
+	slices.SortStableFunc(ordered, func(a, b Change) int {
+		order, err := resourceversion.CompareResourceVersion(a.Object.GetResourceVersion(), b.Object.GetResourceVersion())
+		if err != nil {
+			return 0
+		}
+		return order
+	})
+	return ordered
+}

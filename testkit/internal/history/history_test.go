@@ -2,11 +2,14 @@ package history_test
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
@@ -98,6 +101,38 @@ func TestLog(t *testing.T) {
 		if c.Object.GetName() == "after" {
 			t.Error("the log continues after its end")
 		}
+	}
+}
+
+// The order of changes of several kinds is that in which the API server made them, however they arrive. A deletion has a
+// place of its own in it.
+func TestInOrder(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	h := acquire(t, k.Config)
+	t.Cleanup(h.Release)
+	log := h.Follow(k.Namespace)
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "ordered"}}
+	for range 2 {
+		cm := newConfigMap(k, "ordered")
+		k.Apply(cm)
+		k.Delete(cm)
+		k.Apply(secret.DeepCopy())
+		k.Delete(secret.DeepCopy())
+	}
+	await(t, log, "ordered", 8)
+	arrived := slices.DeleteFunc(log.Changes(), func(c history.Change) bool { return c.Object.GetName() != "ordered" })
+	kinds := map[string][]history.Change{}
+	for _, c := range arrived {
+		kinds[c.Object.GetKind()] = append(kinds[c.Object.GetKind()], c)
+	}
+	var got []string
+	for _, c := range history.InOrder(slices.Concat(kinds["Secret"], kinds["ConfigMap"])) {
+		got = append(got, fmt.Sprint(c.Object.GetKind(), " ", c.Type))
+	}
+	want := []string{"ConfigMap ADDED", "ConfigMap DELETED", "Secret ADDED", "Secret DELETED"}
+	if want = slices.Concat(want, want); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
 
