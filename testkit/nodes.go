@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"time"
@@ -81,7 +82,23 @@ func (n *Node) Isolate() {
 	n.k.t.Cleanup(func() { n.revert("connect") })
 }
 
-// Connect reverts Isolate.
+// Partition drops all packets between the node and another one. Both keep their connections to the API server. It needs
+// real nodes.
+func (n *Node) Partition(other string) {
+	n.k.t.Helper()
+	n.act("partition?node="+url.QueryEscape(other), "separates %s from "+other)
+	n.k.t.Cleanup(func() { n.revert("connect") })
+}
+
+// LosePackets drops a share of the packets that the node sends, and of those that it receives, in percent. It needs real
+// nodes.
+func (n *Node) LosePackets(percent int) {
+	n.k.t.Helper()
+	n.act(fmt.Sprintf("lose?percent=%d", percent), fmt.Sprintf("loses %d%%%% of the packets of %%s", percent))
+	n.k.t.Cleanup(func() { n.revert("connect") })
+}
+
+// Connect reverts Isolate, Partition, also that of another node from this one, and LosePackets.
 func (n *Node) Connect() {
 	n.k.t.Helper()
 	n.act("connect", "connects %s")
@@ -167,10 +184,14 @@ func (n *Node) do(ctx context.Context, action string) error {
 	if err != nil {
 		return err
 	}
-	if action == "stop" || action == "isolate" {
+	switch action {
+	case "stop", "isolate":
 		return simulated.DisconnectNode(ctx, n.name)
+	case "start", "connect":
+		return simulated.ReconnectNode(ctx, n.name)
+	default:
+		return errors.New("simulated nodes send no packets: set Env.Real")
 	}
-	return simulated.ReconnectNode(ctx, n.name)
 }
 
 // revert does an action after the test; the control plane may have ended.

@@ -19,7 +19,7 @@ type Hub struct {
 	Socket string
 }
 
-// ActOnNode does an action: start, stop, isolate or connect.
+// ActOnNode does an action: start, stop, isolate, connect, partition?node=NAME or lose?percent=N.
 func (h Hub) ActOnNode(ctx context.Context, node, action string) error {
 	return h.do(ctx, http.MethodPost, "/nodes/"+url.PathEscape(node)+"/"+action, nil)
 }

@@ -20,9 +20,11 @@ type machine struct {
 	hub   *hub
 	index int
 
-	mu      sync.Mutex
-	process *system.Child // nil while it is off
-	rules   string        // of its firewall, see policy.State
+	mu       sync.Mutex
+	process  *system.Child // nil while it is off
+	policies string        // the firewall rules for policies, see policy.State
+	faults   packetFaults
+	rules    string // the firewall rules that it has
 }
 
 func (n *machine) name() string { return n.hub.Nodes[n.index].Name }

@@ -95,7 +95,7 @@ func (c *policyController) apply() error {
 		return err
 	}
 	for _, m := range c.hub.nodes {
-		if err := m.setRules(state.Rules(m.name())); err != nil {
+		if err := m.setPolicies(state.Rules(m.name())); err != nil {
 			return err
 		}
 	}
@@ -130,14 +130,21 @@ func (c *policyController) state() (*policy.State, error) {
 	return s, nil
 }
 
-// setRules gives a node that is on firewall rules, unless it has them.
-func (n *machine) setRules(rules string) error {
+// setPolicies gives a node the firewall rules for policies.
+func (n *machine) setPolicies(rules string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.policies = rules
+	return n.applyRules()
+}
+
+// applyRules gives a node that is on its firewall rules, unless it has them. The caller holds the mutex.
+func (n *machine) applyRules() error {
+	rules := n.policies + n.faults.rules()
 	if n.process == nil || n.rules == rules {
 		return nil
 	}
-	file := filepath.Join(n.dir(), "policies.nft")
+	file := filepath.Join(n.dir(), "rules.nft")
 	if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {
 		return fmt.Errorf("writing the firewall rules of node %s: %w", n.name(), err)
 	}

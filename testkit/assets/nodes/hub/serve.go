@@ -24,7 +24,7 @@ const dialTimeout = 10 * time.Second
 //   - CONNECT connects to an address in the network of the nodes
 //   - /v2/ is the registry of the nodes
 //   - PUT /programs/FILE?image=NAME makes an image with a static program
-//   - POST /nodes/NAME/{start,stop,isolate,connect} acts on a node
+//   - POST /nodes/NAME/{start,stop,isolate,connect} acts on a node, as do partition?node=NAME and lose?percent=N
 //   - POST /nodes/NAME/containers/ID/{kill,pause,continue} acts on a container
 func (h *hub) serve() error {
 	file := filepath.Join(h.Dir, spec.ControlSocket)
@@ -79,8 +79,10 @@ func (h *hub) handleAction(w http.ResponseWriter, r *http.Request) {
 	}
 	act(w, r, map[string]func() error{
 		"start": m.Start, "stop": m.Stop,
-		"isolate": func() error { return h.bridge.setPort(m.index, false) },
-		"connect": func() error { return h.bridge.setPort(m.index, true) },
+		"isolate":   func() error { return h.bridge.setPort(m.index, false) },
+		"connect":   func() error { return h.connectNode(m) },
+		"partition": func() error { return h.partition(m, r) },
+		"lose":      func() error { return h.losePackets(m, r) },
 	})
 }
 
@@ -102,12 +104,20 @@ func (h *hub) handleContainer(w http.ResponseWriter, r *http.Request) {
 
 // machine returns the node of a request, or responds that there is none.
 func (h *hub) machine(w http.ResponseWriter, r *http.Request) *machine {
+	m := h.find(r.PathValue("name"))
+	if m == nil {
+		http.Error(w, "there is no node "+r.PathValue("name"), http.StatusNotFound)
+	}
+	return m
+}
+
+// find returns the node of a name, or nil.
+func (h *hub) find(name string) *machine {
 	for _, m := range h.nodes {
-		if m.name() == r.PathValue("name") {
+		if m.name() == name {
 			return m
 		}
 	}
-	http.Error(w, "there is no node "+r.PathValue("name"), http.StatusNotFound)
 	return nil
 }
 
