@@ -2,16 +2,14 @@ package realnodes_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/homeostat-dev/homeostat/operators/database/api/v1"
 	"github.com/homeostat-dev/homeostat/operators/database/internal/database/desired"
@@ -87,6 +85,7 @@ func TestNodes(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t)
 	f.losePower()
+	f.separateMembers()
 	f.drainPrimary()
 	f.loseNode()
 	f.isolatePrimary()
@@ -109,16 +108,56 @@ func (f *fleet) losePower() {
 	f.check()
 }
 
+// separateMembers lets no packet pass between the two nodes of the members, for longer than a lease. The primaries go on,
+// and nothing replaces them. Afterwards the replicas have all orders.
+func (f *fleet) separateMembers() {
+	f.t.Helper()
+	before := f.primary()
+	began := time.Now()
+	f.Node("node-0").Partition("node-1")
+	for _, wr := range f.writers {
+		wr.waitFor(began.Add(lease + lease/2))
+	}
+	f.Node("node-0").Connect()
+	f.recovered("a partition", began)
+	if now := f.primary(); now.UID != before.UID || now.Spec.NodeName != before.Spec.NodeName {
+		f.t.Errorf("the primary was replaced, and is on %s instead of %s", now.Spec.NodeName, before.Spec.NodeName)
+	}
+	f.check()
+	for i, w := range f.worlds {
+		want := w.rows(f.dbs[i], 0)
+		w.Wait("the replica has the orders of the primary", func(context.Context) error {
+			if got := w.rows(f.dbs[i], 1); got < want {
+				return fmt.Errorf("it has %d of %d", got, want)
+			}
+			return nil
+		})
+	}
+}
+
+// rows returns the number of orders that a member has.
+func (w *world) rows(db *v1.Database, ordinal int) int {
+	w.t.Helper()
+	out, err := w.member(db, ordinal, "SELECT count(*) FROM orders")
+	if err != nil {
+		w.t.Fatalf("counting the orders of member %d: %v", ordinal, err)
+	}
+	n, err := strconv.Atoi(out)
+	if err != nil {
+		w.t.Fatalf("counting the orders of member %d: %v", ordinal, err)
+	}
+	return n
+}
+
 // drainPrimary drains the node of a primary: its members move to the other node, as the budgets of the Databases allow.
 func (f *fleet) drainPrimary() {
 	f.t.Helper()
 	drained := node(f.primary().Spec.NodeName)
 	began := time.Now()
-	f.Update(drained, func() { drained.Spec.Unschedulable = true })
-	f.drain(drained.Name)
+	f.Node(drained.Name).Drain()
 	f.recovered("a drain", began)
 	f.moved(drained)
-	f.Update(drained, func() { drained.Spec.Unschedulable = false })
+	f.Node(drained.Name).Uncordon()
 	f.check()
 }
 
@@ -200,23 +239,5 @@ func (f *fleet) declareOut(n *corev1.Node, out bool) {
 				Key: corev1.TaintNodeOutOfService, Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute,
 			})
 		}
-	})
-}
-
-// drain evicts all pods of the test's namespace from a node, as kubectl drain does, until there are none.
-func (f *fleet) drain(name string) {
-	f.t.Helper()
-	f.Wait("node "+name+" is drained", func(ctx context.Context) error {
-		pods := &corev1.PodList{}
-		err := f.Client.List(ctx, pods, client.InNamespace(f.Namespace), client.MatchingFields{"spec.nodeName": name})
-		for _, p := range pods.Items {
-			if p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
-				err = errors.Join(err, fmt.Errorf("pod %s is there", p.Name))
-			}
-			if p.DeletionTimestamp == nil { // a rejection by the budget is repeated
-				err = errors.Join(err, f.Client.SubResource("eviction").Create(ctx, &p, &policyv1.Eviction{}))
-			}
-		}
-		return err
 	})
 }
