@@ -172,6 +172,7 @@ func testResidueThatIsGone(t *testing.T, isLate bool) {
 	t.Helper()
 	operator := &causeOperator{leaves: true, isLate: isLate}
 	o := causeOptions(operator, "namespace-deleted", "deleted")
+	o.Timeout = 5 * time.Second // the runs without a fault wait for the end of what is left
 	if isLate {
 		o.Steps[0] = kitadapter.Step("one", func(k *testkit.K) {
 			applyLevel("1")(k)
