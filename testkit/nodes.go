@@ -228,8 +228,8 @@ func (c *Container) Kill() {
 	c.act("kills %s", podplane.Plane.Kill)
 }
 
-// ExhaustMemory ends the container as one that exceeds its memory limit. It is for simulated nodes: on real nodes, give the
-// container a limit and a program that exceeds it.
+// ExhaustMemory ends the container as one that exceeds its memory limit, with reason OOMKilled. On real nodes, the kernel
+// kills its processes: the limit is lowered to what they use, and more is allocated.
 func (c *Container) ExhaustMemory() {
 	c.k.t.Helper()
 	c.act("exhausts the memory of %s", podplane.Plane.ExhaustMemory)

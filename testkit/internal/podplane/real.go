@@ -28,8 +28,8 @@ func (r Real) Kill(ctx context.Context, pod types.NamespacedName, container stri
 }
 
 // ExhaustMemory implements Plane.
-func (Real) ExhaustMemory(context.Context, types.NamespacedName, string) error {
-	return fmt.Errorf("%w: give the container a memory limit and a program that exceeds it", ErrUnsupported)
+func (r Real) ExhaustMemory(ctx context.Context, pod types.NamespacedName, container string) error {
+	return r.act(ctx, pod, container, "exhaust-memory")
 }
 
 // Pause implements Plane.

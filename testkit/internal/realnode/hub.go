@@ -24,7 +24,7 @@ func (h Hub) ActOnNode(ctx context.Context, node, action string) error {
 	return h.do(ctx, http.MethodPost, "/nodes/"+url.PathEscape(node)+"/"+action, nil)
 }
 
-// ActOnContainer does an action: kill, pause or continue.
+// ActOnContainer does an action: kill, pause, continue or exhaust-memory.
 func (h Hub) ActOnContainer(ctx context.Context, node, id, action string) error {
 	return h.do(ctx, http.MethodPost, "/nodes/"+url.PathEscape(node)+"/containers/"+url.PathEscape(id)+"/"+action, nil)
 }

@@ -122,6 +122,22 @@ func TestExec(t *testing.T) {
 	}
 }
 
+// A container that exceeds its memory limit is killed by the kernel, for this reason, and restarted without the limit.
+func TestExhaustMemory(t *testing.T) {
+	t.Parallel()
+	k := start(t)
+	p := pod("exhausted")
+	k.Apply(p)
+	k.Eventually(p, testkit.Ready())
+	for n := range int32(2) {
+		k.Container(p, "main").ExhaustMemory()
+		k.Eventually(p, testkit.Match("restarted", func(p *corev1.Pod) bool { return restarts(p) == n+1 }), testkit.Ready())
+		if last := p.Status.ContainerStatuses[0].LastTerminationState.Terminated; last == nil || last.Reason != "OOMKilled" {
+			t.Errorf("the container ended with %+v, want reason OOMKilled", last)
+		}
+	}
+}
+
 // A paused container answers no probe, and goes on later.
 func TestPause(t *testing.T) {
 	t.Parallel()

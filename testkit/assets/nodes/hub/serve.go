@@ -25,7 +25,7 @@ const dialTimeout = 10 * time.Second
 //   - /v2/ is the registry of the nodes
 //   - PUT /programs/FILE?image=NAME makes an image with a static program
 //   - POST /nodes/NAME/{start,stop,isolate,connect} acts on a node, as do partition?node=NAME and lose?percent=N
-//   - POST /nodes/NAME/containers/ID/{kill,pause,continue} acts on a container
+//   - POST /nodes/NAME/containers/ID/{kill,pause,continue,exhaust-memory} acts on a container
 func (h *hub) serve() error {
 	file := filepath.Join(h.Dir, spec.ControlSocket)
 	if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -99,6 +99,9 @@ func (h *hub) handleContainer(w http.ResponseWriter, r *http.Request) {
 	act(w, r, map[string]func() error{
 		"kill": group.Kill, "pause": func() error { return group.Freeze(true) },
 		"continue": func() error { return group.Freeze(false) },
+		"exhaust-memory": func() error {
+			return group.ExhaustMemory(h.init, filepath.Join(m.dir(), "memory-of-"+r.PathValue("id")))
+		},
 	})
 }
 

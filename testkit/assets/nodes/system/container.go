@@ -31,21 +31,34 @@ func (c Cgroups) Below(name string) (group Cgroups, found bool) {
 
 // Kill kills all processes of the group.
 func (c Cgroups) Kill() error {
-	data, err := os.ReadFile(filepath.Join(c.dirs()[0], "cgroup.procs"))
+	pids, err := c.processes()
 	if err != nil {
-		return fmt.Errorf("reading the processes of a control group: %w", err)
+		return err
 	}
 	var errs []error
-	for line := range strings.Lines(string(data)) {
-		pid, err := strconv.Atoi(strings.TrimSpace(line))
-		if err == nil {
-			err = unix.Kill(pid, unix.SIGKILL)
-		}
-		if err != nil && !errors.Is(err, unix.ESRCH) {
+	for _, pid := range pids {
+		if err := unix.Kill(pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
 			errs = append(errs, fmt.Errorf("killing a process of a control group: %w", err))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// processes returns the PIDs of the processes of the group.
+func (c Cgroups) processes() ([]int, error) {
+	data, err := os.ReadFile(filepath.Join(c.dirs()[0], "cgroup.procs"))
+	if err != nil {
+		return nil, fmt.Errorf("reading the processes of a control group: %w", err)
+	}
+	var pids []int
+	for line := range strings.Lines(string(data)) {
+		pid, err := strconv.Atoi(strings.TrimSpace(line))
+		if err != nil {
+			return nil, fmt.Errorf("reading the processes of a control group: %w", err)
+		}
+		pids = append(pids, pid)
+	}
+	return pids, nil
 }
 
 // Freeze stops all processes of the group, or continues them.
