@@ -143,7 +143,7 @@ func (r *run) waitBaselineIdle(step int) (over, goesOn bool) {
 	defer cancel()
 	idle, began := r.idle.AllIdle(), time.Now()
 	for {
-		rests := r.idle.HasBeenIdle(ctx, r.x.QuietPeriod, idle) && r.hasPolled()
+		rests := r.idle.HasBeenIdle(ctx, max(r.x.QuietPeriod, r.startQuietPeriod()), idle) && r.hasPolled()
 		if rests && r.unlessKnown(r.checkStatus(step)) == nil && (step < len(r.x.Steps) || !r.hasResidue()) && !r.isBehind() {
 			r.addCheckpoint()
 			r.longestStep = max(r.longestStep, time.Since(began)-r.idle.SinceLastChange())

@@ -168,7 +168,7 @@ type Explorer struct {
 	repeated  *repetitions
 	faultless map[string]bool // the causes of violations in the baseline runs
 
-	nodes *nodeLock
+	nodes *nodeLock // of all explorations on this API server
 
 	noBaseline string // why there is no baseline after the baseline runs, or ""
 
@@ -188,7 +188,7 @@ type Explorer struct {
 func New(ctx context.Context, cfg *rest.Config, o Options) (*Explorer, error) {
 	x := &Explorer{
 		Options: o, persistent: &differences{}, triggers: &triggers{}, began: time.Now(), counters: &counters{},
-		nodes: &nodeLock{},
+		nodes: nodeLockOf(cfg.Host),
 	}
 	x.repeated = &repetitions{causes: map[string]bool{}}
 	if x.QuietPeriod == 0 {

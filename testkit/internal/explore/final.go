@@ -27,7 +27,7 @@ func (r *run) isFinal(ctx context.Context, step int, idle func() (time.Duration,
 	if r.plan.HasLeaderElection() || !r.procs.isRunning() {
 		return false
 	}
-	quiet := max(finalQuiet, stepsPerQuiet*r.x.longestStep, r.x.StepQuietPeriod)
+	quiet := max(finalQuiet, stepsPerQuiet*r.x.longestStep, r.x.StepQuietPeriod, r.startQuietPeriod())
 	if since, ok := idle(); !ok || min(since, r.sinceLastRequest(), r.idle.SinceLastChange()) < quiet {
 		return false
 	}

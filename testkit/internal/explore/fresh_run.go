@@ -122,7 +122,7 @@ const whyBusy = "the operator does not become idle"
 // three quiet periods in another state and returns true. It sets f.why if neither happens in time.
 func (f *freshRun) waitDifferent() bool {
 	const periods, most = 3, 20
-	ctx, cancel := context.WithTimeout(f.space.Context(), min(f.x.Timeout, most*f.x.QuietPeriod))
+	ctx, cancel := context.WithTimeout(f.space.Context(), min(f.x.Timeout, most*f.x.QuietPeriod+2*f.startTimeout()))
 	defer cancel()
 	quick := max(quiescence.StepQuietPeriod, f.x.StepQuietPeriod)
 	idle := f.idle.AllIdle()
@@ -132,7 +132,7 @@ func (f *freshRun) waitDifferent() bool {
 		case !f.idle.HasBeenIdle(ctx, quick, idle):
 		case f.difference() == "":
 			return false
-		case f.idle.HasBeenIdle(ctx, periods*f.x.QuietPeriod, idle) && f.hasPolled():
+		case f.idle.HasBeenIdle(ctx, max(periods*f.x.QuietPeriod, f.startQuietPeriod()), idle) && f.hasPolled():
 			f.why = f.whyUnusable()
 			return f.why == ""
 		}

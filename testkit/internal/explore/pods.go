@@ -11,6 +11,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -29,13 +30,29 @@ import (
 type nodeLock struct {
 	sync.RWMutex
 
-	lost atomic.Bool // faults of pods affect nodes; known since the baseline runs
+	lost atomic.Bool // faults of pods affect nodes; known when the first run has opened its namespace
+}
+
+// nodeLocks has the locks of all explorations of this process, by the address of the API server.
+var nodeLocks = struct {
+	sync.Mutex
+	byHost map[string]*nodeLock
+}{byHost: map[string]*nodeLock{}}
+
+func nodeLockOf(host string) *nodeLock {
+	nodeLocks.Lock()
+	defer nodeLocks.Unlock()
+	if nodeLocks.byHost[host] == nil {
+		nodeLocks.byHost[host] = &nodeLock{}
+	}
+	return nodeLocks.byHost[host]
 }
 
 // holdNodes waits until no run loses nodes or, if this one does, until it is the only one. The result ends that.
 func (r *run) holdNodes() (release func()) {
+	r.holdsNodes = r.x.nodes.lost.Load()
 	switch {
-	case !r.x.nodes.lost.Load():
+	case !r.holdsNodes:
 		return func() {}
 	case slices.ContainsFunc(r.plan.Parts(), func(p *fault.Plan) bool { return p.LosesNode }):
 		r.x.nodes.Lock()
@@ -44,6 +61,35 @@ func (r *run) holdNodes() (release func()) {
 		r.x.nodes.RLock()
 		return r.x.nodes.RUnlock
 	}
+}
+
+// startQuietPeriod returns the time without a change after which nothing is expected of the pods: 0, unless one is starting.
+func (r *run) startQuietPeriod() time.Duration {
+	const part = 2 // the timeout has to be longer
+	limit := r.startTimeout()
+	if limit == 0 || !slices.ContainsFunc(r.log.CurrentObjects(), isStarting) {
+		return 0
+	}
+	return min(limit, r.x.Timeout/part)
+}
+
+// startTimeout returns the time without a change after which a pod does not start any more.
+func (r *run) startTimeout() time.Duration {
+	if r.space.Pods == nil {
+		return 0
+	}
+	return r.space.Pods.StartTimeout()
+}
+
+// isStarting reports whether an object is a pod that may become Ready. Without a node, it may wait for one that returns.
+func isStarting(c history.Change) bool {
+	if groupResourceOf(c).String() != "pods" || c.Object.GetDeletionTimestamp() != nil {
+		return false
+	}
+	phase, _, _ := unstructured.NestedString(c.Object.Object, "status", "phase")
+	ready, ok := readiness.Condition(c.Object, readiness.Ready)
+	isReady := ok && ready.Status == metav1.ConditionTrue
+	return !isReady && (phase == string(corev1.PodPending) || phase == string(corev1.PodRunning))
 }
 
 // currentPods returns the places of Ready pods, in the order of their names.

@@ -54,7 +54,8 @@ type run struct {
 	stepping    atomic.Bool // a step is in progress
 	noWaitAfter int         // see fault.Plan
 	triggerState
-	atEnd func() // called before the custom resources are deleted; optional
+	holdsNodes bool   // the run holds the lock of the nodes
+	atEnd      func() // called before the custom resources are deleted; optional
 
 	// For baseline runs.
 	beginsAt        time.Time     // the earliest time at which the run begins
@@ -147,6 +148,10 @@ func (r *run) open() bool {
 	}
 	if r.space.Pods != nil && r.space.Pods.LosesNode() {
 		r.x.nodes.lost.Store(true)
+		if !r.holdsNodes {
+			r.x.nodes.RLock()
+			r.space.Cleanup(r.x.nodes.RUnlock)
+		}
 	}
 	r.log = r.x.recorder.Follow(r.space.Namespace)
 	r.log.FollowCluster()

@@ -4,6 +4,7 @@ package podplane
 import (
 	"context"
 	"errors"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -18,6 +19,9 @@ type Plane interface {
 	Pause(ctx context.Context, pod types.NamespacedName, container string) (resume func(context.Context) error, err error)
 	// Lose cuts a pod off from its kubelet until restore is called: it is not Ready, and a deletion waits.
 	Lose(ctx context.Context, pod types.NamespacedName) (restore func(context.Context) error, err error)
+	// StartTimeout is the time without a change after which a pod that is not Ready no longer counts as one that starts. 0
+	// means that pods start at once.
+	StartTimeout() time.Duration
 	// LosesNode reports whether Lose affects all pods of the node, those of other runs included.
 	LosesNode() bool
 }

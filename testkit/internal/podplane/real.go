@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -69,6 +70,9 @@ func (r Real) Lose(ctx context.Context, pod types.NamespacedName) (restore func(
 	}
 	return func(ctx context.Context) error { return r.Hub.ActOnNode(ctx, live.Spec.NodeName, "start") }, nil
 }
+
+// StartTimeout implements Plane. Images are on the nodes, and containers share the processors with all others.
+func (Real) StartTimeout() time.Duration { return 20 * time.Second }
 
 // LosesNode implements Plane.
 func (Real) LosesNode() bool { return true }

@@ -2,6 +2,7 @@ package podplane
 
 import (
 	"context"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -34,6 +35,9 @@ func (s Simulated) Lose(
 ) (restore func(context.Context) error, err error) {
 	return s.Kubelet.LosePod(ctx, pod)
 }
+
+// StartTimeout implements Plane.
+func (Simulated) StartTimeout() time.Duration { return 0 }
 
 // LosesNode implements Plane.
 func (Simulated) LosesNode() bool { return false }
