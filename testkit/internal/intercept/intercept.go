@@ -231,16 +231,16 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	kept := w.begin(call)
 	resp, err := w.send(req, call, t.next)
+	if err == nil && call.Verb == "watch" && resp.StatusCode == http.StatusOK && !w.recordOnly {
+		initial := req.URL.Query().Get("sendInitialEvents") == "true"
+		resp.Body = w.stream(call, initial, resp.Body) // before the end of the request: Busy sees one of them
+	}
 	w.end(call, kept, resp)
 	if w.IsDisconnected(t.process) { // disconnected while the request was pending
 		if resp != nil {
 			_ = resp.Body.Close()
 		}
 		return nil, ErrDisconnected
-	}
-	if err == nil && call.Verb == "watch" && resp.StatusCode == http.StatusOK && !w.recordOnly {
-		initial := req.URL.Query().Get("sendInitialEvents") == "true"
-		resp.Body = w.stream(call, initial, resp.Body)
 	}
 	return resp, err
 }
