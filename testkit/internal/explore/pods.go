@@ -63,6 +63,19 @@ func (r *run) holdNodes() (release func()) {
 	}
 }
 
+// discoverNodes notes whether faults of pods affect nodes. A run that began before this was known holds the lock from now
+// on.
+func (r *run) discoverNodes() {
+	if r.space.Pods == nil || !r.space.Pods.LosesNode() {
+		return
+	}
+	r.x.nodes.lost.Store(true)
+	if !r.holdsNodes {
+		r.x.nodes.RLock()
+		r.space.Cleanup(r.x.nodes.RUnlock)
+	}
+}
+
 // startQuietPeriod returns the time without a change after which nothing is expected of the pods: 0, unless one is starting.
 func (r *run) startQuietPeriod() time.Duration {
 	const part = 2 // the timeout has to be longer

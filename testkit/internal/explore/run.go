@@ -146,13 +146,7 @@ func (r *run) open() bool {
 		}
 		return false
 	}
-	if r.space.Pods != nil && r.space.Pods.LosesNode() {
-		r.x.nodes.lost.Store(true)
-		if !r.holdsNodes {
-			r.x.nodes.RLock()
-			r.space.Cleanup(r.x.nodes.RUnlock)
-		}
-	}
+	r.discoverNodes()
 	r.log = r.x.recorder.Follow(r.space.Namespace)
 	r.log.FollowCluster()
 	r.space.Cleanup(r.removeFurther)
