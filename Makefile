@@ -24,6 +24,9 @@ OLM = GOWORK=off go -C olm
 TESTKIT = build/testkit
 ENGINE = build/homeostat-engine
 
+# Only test/nodes and test/nodes-smoke run containers.
+export TESTKIT_NODES ?= 0
+
 # Only -race needs C. Everything else is compiled without it, so that all targets share the compiled packages of Kubernetes.
 export CGO_ENABLED = 0
 
@@ -78,7 +81,7 @@ DEMOS = $(if $(filter file,$(origin OPERATOR)),$(WITH_DEMO),$(or $(filter $(OPER
 
 ##@ Build and test
 
-.PHONY: build check test test-all test-rest test-long test-times test-times-check $(MODULES:%=test/%) test/python wheel test/tools test/tools/charts test/tools/images test/images-base test/nodes test/tools/release test/bundle test/olm olm-test mutants mutants-guard bench cross control-plane
+.PHONY: build check test test-all test-rest test-long test-times test-times-check $(MODULES:%=test/%) test/python wheel test/tools test/tools/charts test/tools/images test/images-base test/nodes test/nodes-smoke test/tools/release test/bundle test/olm olm-test mutants mutants-guard bench cross control-plane
 build: ## Compile every package
 	go build work
 
@@ -100,6 +103,7 @@ test: test/tools $(TESTKIT) ## Test each property once on two shared control pla
 	@echo 'Compiling the tests, which takes minutes the first time; then each package has its line' >&2
 	@$(call shared-test,test,$$(go list work | grep -vE '/($(subst $() ,|,$(SLOW) $(ON_NODES)))$$' | $(longest-first))) \
 		-p $(PACKAGES_AT_ONCE) -short -timeout 20m $(if $(findstring -run,$(ARGS)),,-skip "$(LEFT_OUT)") $(ARGS)
+	@$(if $(ARGS),,$(MAKE) --no-print-directory test/nodes-smoke)
 	@$(if $(ARGS),,$(call tool,once) -name python -stamps build/passed -tests testkit sdk -- \
 		$(MAKE) --no-print-directory test/python ARGS='-k "not exploration and not plugin and not docs and not scaffold"')
 	@$(call packaging,-tested origin/HEAD)
@@ -121,6 +125,7 @@ test-rest: $(TESTKIT)
 	@$(call shared-test,slow,$(patsubst %,./%,$(if $(filter sdk/e2e,$(RACED)),$(filter-out sdk/e2e/%,$(SLOW)),$(SLOW)))) -short -timeout 20m
 	@$(if $(RACED),$(MAKE) --no-print-directory $(RACED:%=test/%)) # with sdk/e2e/scaffold
 	@$(MAKE) --no-print-directory test/python
+	@$(call on-nodes,$(MAKE) --no-print-directory test/nodes)
 	@$(call packaging)
 
 # What make test leaves out: packages that start real servers, compile programs or run operators, and a list of tests.
@@ -205,9 +210,16 @@ test/tools/images test/tools/release test/bundle: test/%: # -count 1 as below
 	@GOWORK=off go -C $* test -count 1 -short $(ARGS) ./...
 
 test/nodes: images-base $(TESTKIT) ## Run containers and the operators' pods on real nodes, and the driver of their volumes; needs root on Linux (see docs/real-nodes.md)
-	@$(TESTKIT) assets >/dev/null
-	@TESTKIT_NODES=1 CGO_ENABLED=0 go test -vet=off -ldflags=-w -count 1 -p 1 $(if $(LONG),-timeout 90m,-short -timeout 30m) \
-		$(ARGS) ./testkit/cluster ./testkit/assets/nodes/... $(ON_NODES:%=./%)
+	@$(TESTKIT) assets --real >/dev/null
+	@TESTKIT_NODES=1 $(call gotestsum,nodes,./testkit/cluster ./testkit/assets/nodes/... $(ON_NODES:%=./%)) \
+		-count 1 -p 1 $(if $(LONG),-timeout 90m,-short -timeout 30m) $(ARGS)
+
+test/nodes-smoke: $(TESTKIT) # a pod, its network and its volume: what every test on real nodes needs
+	@$(call on-nodes,TESTKIT_NODES=1 $(call gotestsum,nodes-smoke,./testkit/internal/realnode) -short -timeout 10m -run '$(SMOKE)')
+
+SMOKE = ^(TestFetch|TestVolumeIsOnOneNode)$$
+# Runs $(1) if this machine can run real nodes; if not, testkit says why, and CI fails.
+on-nodes = if $(TESTKIT) assets --real >/dev/null; then $(1); else test -z "$$CI"; fi
 
 test/images-base: ## Build the base images twice and run what is in them; needs root, Debian 12 and its network (ARGS='-run MariaDB')
 	@GOWORK=off go -C tools/images test -count 1 -timeout 30m $(or $(ARGS),-run '^TestReal') .

@@ -16,14 +16,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/homeostat-dev/homeostat/testkit/assets/nodes/spec"
-	"github.com/homeostat-dev/homeostat/testkit/cluster"
 	"github.com/homeostat-dev/homeostat/testkit/internal/podplane"
 	"github.com/homeostat-dev/homeostat/testkit/internal/realnode"
+	"github.com/homeostat-dev/homeostat/testkit/internal/realnode/permit"
 	"github.com/homeostat-dev/homeostat/testkit/kubelet"
 )
 
 // RealNodes describes nodes whose pods are containers: see docs/real-nodes.md. They need Linux and root. Where they cannot
-// run, tests are skipped with the reason, or fail if the environment variable CI is set.
+// run, tests are skipped with the reason, or fail if the environment variable CI is set or TESTKIT_NODES is 1. With
+// TESTKIT_NODES=0 they are skipped everywhere.
 type RealNodes struct {
 	// Count is the number of nodes, which are named node-0, node-1 and so on. 0 means 2.
 	Count int
@@ -44,11 +45,7 @@ func (e *Env) checkRealNodes() (skip, err error) {
 	if e == nil || e.Real == nil || os.Getenv(existingVariable) != "" {
 		return nil, nil
 	}
-	missing := cluster.CheckReal()
-	if missing != nil && os.Getenv("CI") != "" {
-		return nil, missing
-	}
-	return missing, nil
+	return permit.RealNodes(e.Real.Images)
 }
 
 // A Node is a node of Env.Real or Env.Workloads. Its methods change what all tests of a control plane see, so they need

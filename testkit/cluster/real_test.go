@@ -25,6 +25,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/assets/nodes/spec"
 	"github.com/homeostat-dev/homeostat/testkit/cluster"
 	"github.com/homeostat-dev/homeostat/testkit/internal/realnode"
+	"github.com/homeostat-dev/homeostat/testkit/internal/realnode/permit"
 )
 
 // realTimeout bounds each wait of the tests with real nodes.
@@ -33,11 +34,10 @@ const realTimeout = 2 * time.Minute
 // startReal starts a cluster with real nodes, and gives it the image example/web.
 func startReal(t *testing.T, nodes int) (*cluster.Cluster, kubernetes.Interface) {
 	t.Helper()
-	if os.Getenv("TESTKIT_NODES") == "" {
-		t.Skip("real nodes are not tested without TESTKIT_NODES=1: see make test/nodes")
-	}
-	if err := cluster.CheckReal(); err != nil {
-		t.Fatal(err)
+	skip, err := permit.RealNodes(nil)
+	check(t, err)
+	if skip != nil {
+		t.Skip(skip)
 	}
 	programs, err := assets.FindNodes(t.Context(), assets.Options{})
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/homeostat-dev/homeostat/testkit/assets/nodes/spec"
 	"github.com/homeostat-dev/homeostat/testkit/assets/nodes/system"
@@ -19,8 +20,8 @@ var packages = map[string]string{
 	"mkfs.ext4": "e2fsprogs", "resize2fs": "e2fsprogs", "mkfs.xfs": "xfsprogs", "mount": "mount", "nft": "nftables",
 }
 
-// CheckReal returns an error that names what is missing on this machine for the Real tier: Linux, root, control groups, or
-// programs.
+// CheckReal returns an error that names what is missing on this machine for the Real tier: Linux, root, control groups,
+// programs, or the right to make namespaces.
 func CheckReal() error {
 	if os.Geteuid() != 0 {
 		return errors.New("real nodes need root, because they make namespaces, mounts and control groups: use sudo")
@@ -41,11 +42,24 @@ func CheckReal() error {
 		missing, install["containernetworking-plugins"] = append(missing, "the network plugin ptp"), true
 	}
 	if len(missing) == 0 {
-		return nil
+		return checkNamespaces()
 	}
 	slices.Sort(missing)
 	return fmt.Errorf("real nodes need %s; on Debian: apt-get install %s",
 		strings.Join(missing, ", "), strings.Join(slices.Sorted(maps.Keys(install)), " "))
+}
+
+// checkNamespaces makes the namespaces of a node and a firewall in them. A container may forbid one, and a kernel may have no
+// nftables.
+func checkNamespaces() error {
+	cmd := exec.Command("nft", "add", "table", "inet", "homeostat")
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWPID | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC,
+	}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("real nodes need the right to make namespaces, and nftables in the kernel: nft: %w %s", err, out)
+	}
+	return nil
 }
 
 // removeCgroups removes the control groups of a network that has ended.

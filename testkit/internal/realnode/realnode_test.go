@@ -4,7 +4,6 @@ package realnode_test
 
 import (
 	"errors"
-	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -26,9 +25,6 @@ func TestMain(m *testing.M) {
 // start returns a test with real nodes that have the image example/web.
 func start(t *testing.T, opts ...testkit.Option) *testkit.K {
 	t.Helper()
-	if os.Getenv("TESTKIT_NODES") == "" {
-		t.Skip("real nodes are not tested without TESTKIT_NODES=1: see make test/nodes")
-	}
 	k := testkit.New(t, opts...)
 	k.Timeout = 2 * time.Minute
 	k.LoadPackage("example/web:1", "github.com/homeostat-dev/homeostat/testkit/cmd/web")

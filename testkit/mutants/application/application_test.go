@@ -17,7 +17,7 @@ import (
 )
 
 // onRealNodes selects real nodes.
-var onRealNodes = os.Getenv("TESTKIT_NODES") != ""
+var onRealNodes = os.Getenv("TESTKIT_NODES") == "1"
 
 func TestMain(m *testing.M) {
 	env := testkit.Env{

@@ -69,9 +69,6 @@ const (
 // start returns a test with real nodes that have the image, and runs the operator in its namespace.
 func start(t *testing.T) *testkit.K {
 	t.Helper()
-	if os.Getenv("TESTKIT_NODES") == "" {
-		t.Skip("real nodes are not tested without TESTKIT_NODES=1: see make test/nodes")
-	}
 	k := testkit.New(t)
 	k.Timeout = 5 * time.Minute
 	k.LoadPackage(image, "github.com/homeostat-dev/homeostat/testkit/cmd/web")

@@ -3,7 +3,6 @@ package realnodes_test
 import (
 	"context"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -42,9 +41,6 @@ type world struct {
 // start runs the operators on real nodes.
 func start(t *testing.T, opts ...testkit.Option) *testkit.K {
 	t.Helper()
-	if os.Getenv("TESTKIT_NODES") == "" {
-		t.Skip("real nodes are not tested without TESTKIT_NODES=1: see make test/nodes")
-	}
 	k := testkit.New(t, opts...)
 	k.Timeout = 5 * time.Minute // the servers share the processors with other tests
 	k.Run(database.New(database.Options{}))

@@ -34,9 +34,6 @@ const (
 // start returns a test with real nodes that have the image, and runs the operator.
 func start(t *testing.T, opts ...testkit.Option) *testkit.K {
 	t.Helper()
-	if os.Getenv("TESTKIT_NODES") == "" {
-		t.Skip("real nodes are not tested without TESTKIT_NODES=1: see make test/nodes")
-	}
 	k := testkit.New(t, opts...)
 	k.Timeout = 5 * time.Minute
 	k.LoadPackage(image, "github.com/homeostat-dev/homeostat/testkit/cmd/web")

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -41,9 +40,6 @@ const (
 // start returns a test with real nodes that have the image, and runs the operator.
 func start(t *testing.T) *testkit.K {
 	t.Helper()
-	if os.Getenv("TESTKIT_NODES") == "" {
-		t.Skip("real nodes are not tested without TESTKIT_NODES=1: see make test/nodes")
-	}
 	k := testkit.New(t)
 	k.Timeout = 5 * time.Minute
 	k.LoadPackage(image, program)

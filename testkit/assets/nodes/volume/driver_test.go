@@ -67,7 +67,7 @@ func (h *host) stop() {
 // needMounts skips a test unless it may mount volumes, and fails it if that is impossible.
 func needMounts(t testing.TB) {
 	t.Helper()
-	if os.Getenv(enableEnv) == "" {
+	if os.Getenv(enableEnv) != "1" {
 		t.Skipf("set %s=1 to mount volumes on this machine; that needs root, loop devices and xfsprogs", enableEnv)
 	}
 	if os.Getenv(insideEnv) == "" {

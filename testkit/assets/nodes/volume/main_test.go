@@ -17,7 +17,7 @@ const (
 	killEnv    = "HOMEOSTAT_VOLUME_TEST_KILL"    // the step after which the program kills itself
 	insideEnv  = "HOMEOSTAT_VOLUME_TEST_INSIDE"  // set in the mount namespace of the tests
 
-	enableEnv = "TESTKIT_NODES" // makes the tests run that need root
+	enableEnv = "TESTKIT_NODES" // 1 makes the tests run that need root
 )
 
 // TestMain runs the tests in a mount namespace of their own, so that the host has no mounts of a killed test.
@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	case os.Getenv(programEnv) != "":
 		killAfterStep()
 		os.Exit(Main(os.Args[1:]))
-	case os.Getenv(insideEnv) != "" || os.Getenv(enableEnv) == "" || os.Getuid() != 0:
+	case os.Getenv(insideEnv) != "" || os.Getenv(enableEnv) != "1" || os.Getuid() != 0:
 		os.Exit(m.Run())
 	}
 	cmd := exec.Command(os.Args[0], os.Args[1:]...)

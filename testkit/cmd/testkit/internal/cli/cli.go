@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/homeostat-dev/homeostat/testkit/assets"
+	"github.com/homeostat-dev/homeostat/testkit/cluster"
 	"github.com/homeostat-dev/homeostat/testkit/sandbox"
 )
 
@@ -55,8 +56,9 @@ takes some minutes; after that it takes seconds.
   testkit serve [--workloads] [--crd FILE] [--rbac FILE [--service-account NAME]]
         Serve tests in another language, with JSON-RPC on the standard input and output: docs/protocol.md describes the
         messages. The package for Python, testkit/python, starts it. The options are those of testkit exec.
-  testkit assets
-        Find or build the programs of the control plane and print their folder.
+  testkit assets [--real]
+        Find or build the programs of the control plane and print their folder. With --real also those of real nodes, if
+        this machine can run them.
 
 A folder DIR has a Go program in cmd and manifests in config/default, or in config/crd, config/rbac and
 config/manager, and may have samples in config/samples. If there is a kustomization in config/simulated-nodes, a cluster
@@ -187,8 +189,21 @@ func (c *command) noArguments(name string, args []string) error {
 }
 
 func (c *command) assets(ctx context.Context, args []string) error {
-	if err := c.noArguments("assets", args); err != nil {
+	real := false
+	rest, err := c.parse("assets", args, func(flags *flag.FlagSet) { flags.BoolVar(&real, "real", false, "") })
+	if err != nil {
 		return err
+	}
+	if err := c.noArguments("assets", rest); err != nil {
+		return err
+	}
+	if real {
+		if err := cluster.CheckReal(); err != nil {
+			return usagef("assets: --real: %w", err)
+		}
+		if _, err := c.findNodes(ctx); err != nil {
+			return err
+		}
 	}
 	set, err := c.find(ctx, nil)
 	if err != nil {

@@ -252,6 +252,16 @@ func TestAssets(t *testing.T) {
 	}
 }
 
+// A machine without containerd cannot run real nodes, nor can a user other than root.
+func TestUnsupportedRealNodes(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t)
+	w.env = append(w.env, "PATH="+t.TempDir())
+	for _, args := range [][]string{{"assets", "--real"}, {"up", "--real", widget}} {
+		check(t, args[0], w.run(args...), 2, "testkit: "+args[0]+": --real: real nodes need ")
+	}
+}
+
 func TestDetached(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
