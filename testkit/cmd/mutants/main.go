@@ -55,8 +55,9 @@ type verdict struct {
 func main() {
 	testkit.RunHelperProcess()
 	var o options
-	flag.IntVar(&o.seeds, "seeds", 1, "how many seeds to explore each correct operator with; the first tries every plan")
-	flag.IntVar(&o.sample, "sample", 10, "how many plans each further seed tries; 0 means all")
+	flag.IntVar(&o.seeds, "seeds", 1, "how many seeds to explore each correct operator with; seed 1 tries every plan")
+	flag.IntVar(&o.first, "first", 1, "the first seed; with another than 1, only correct operators are explored")
+	flag.IntVar(&o.sample, "sample", 10, "how many plans each seed but 1 tries; 0 means all")
 	flag.IntVar(&o.repetitions, "again", 0, "how many further times to explore each operator, to see whether the verdict stays")
 	flag.BoolVar(&o.guard, "guard", false,
 		"try the plans of go test -short alone, and fail if they miss a mutant or report a correct operator")
@@ -80,12 +81,12 @@ func main() {
 }
 
 type options struct {
-	seeds, sample   int
-	repetitions     int
-	only, plan, out string
-	guard, verbose  bool
-	proxy           bool
-	budget, slow    time.Duration
+	first, seeds, sample int
+	repetitions          int
+	only, plan, out      string
+	guard, verbose       bool
+	proxy                bool
+	budget, slow         time.Duration
 }
 
 func runOrServe(ctx context.Context, o options, serve string) error {
@@ -101,7 +102,8 @@ func operators(o options) []mutants.Mutant {
 		return []mutants.Mutant{mutants.SlowRetry(o.slow)}
 	}
 	return slices.DeleteFunc(append(mutants.All(), mutants.CorrectTwins()...), func(m mutants.Mutant) bool {
-		return !strings.Contains(m.Name, o.only) || o.proxy && m.ClusterWide // a program is narrowed to one namespace
+		return !strings.Contains(m.Name, o.only) || o.first > 1 && !m.IsCorrect() ||
+			o.proxy && m.ClusterWide // a program is narrowed to one namespace
 	})
 }
 
@@ -230,7 +232,7 @@ func try(ctx context.Context, m mutants.Mutant, o options) (verdict, error) {
 		defer cancel()
 	}
 	v := verdict{Name: m.Name, Class: m.Class, Correct: m.IsCorrect()}
-	for seed := 1; seed == 1 || m.IsCorrect() && seed <= o.seeds; seed++ {
+	for seed := o.first; seed == o.first || m.IsCorrect() && seed < o.first+o.seeds; seed++ {
 		x.Seed = int64(seed)
 		if seed > 1 {
 			x.MaxPlans = o.sample
