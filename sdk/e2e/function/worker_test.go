@@ -77,9 +77,12 @@ func answer(request []byte) []byte {
 	case "impure":
 		text += time.Now().String()
 	}
-	if mistake := mistakes[mode]; mistake != nil {
+	switch mistake := mistakes[mode]; {
+	case mistake != nil:
 		mistake(a)
-	} else {
+	case page.GetKind() == tenants.Kind.Kind:
+		reconcileTenant(&req, a)
+	default:
 		reconcile(&req, a, page.GetName(), text)
 	}
 	data, err := json.Marshal(a)
