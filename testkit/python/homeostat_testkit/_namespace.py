@@ -91,6 +91,11 @@ class Namespace:
             raise ValueError("apply: there are no objects")
         return stored[-1]
 
+    def read(self, path: Union[str, Path]) -> List[Object]:
+        """Returns the objects of a YAML file or folder, for example to apply a sample under another name."""
+        objects: List[Object] = self._server.call("read", path=str(Path(path).absolute()))
+        return objects
+
     def patch(self, obj: Object, patch: Mapping[str, Any], subresource: str = "") -> Object:
         """Changes an object by a JSON merge patch, in which None removes a field. A subresource is for example ``status``."""
         return self._object("patch", obj, patch=patch, subresource=subresource)
