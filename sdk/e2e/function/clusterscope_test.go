@@ -66,7 +66,7 @@ func reconcileTenant(req *function.Request, a *function.Answer) {
 }
 
 // A cluster-scoped object has a Namespace and a child in it, and refers to an object in another namespace.
-func TestClusterScope(t *testing.T) { //nolint:paralleltest // See tenants.
+func TestClusterScope(t *testing.T) {
 	k := testkit.New(t)
 	k.Run(&function.Operator{Config: tenants, Function: process(t), PurityChecks: 1}, testkit.ClusterWide())
 	a := tenant("a-"+k.Namespace, map[string]any{"text": "hello"})
@@ -98,7 +98,7 @@ func TestClusterScope(t *testing.T) { //nolint:paralleltest // See tenants.
 }
 
 // The parent of a child or of a reference is in no namespace that they could be in by default.
-func TestNamespaceMissing(t *testing.T) { //nolint:paralleltest // See tenants.
+func TestNamespaceMissing(t *testing.T) {
 	k := testkit.New(t)
 	k.Run(&function.Operator{Config: tenants, Function: process(t), PurityChecks: 1}, testkit.ClusterWide())
 	for what, spec := range map[string]map[string]any{

@@ -6,13 +6,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def test_a_new_project(tmp_path: Path) -> None:
+@pytest.mark.parametrize("scope", ["Namespaced", "Cluster"])
+def test_a_new_project(tmp_path: Path, scope: str) -> None:
     project = tmp_path / "web-shop"
     command = ["go", "run", ".", "new", "web-shop", "--group", "shop.example.com", "--kind", "WebShop"]
-    command += ["--language", "python", "--dir", str(project), "--homeostat", str(ROOT)]
+    command += ["--language", "python", "--scope", scope, "--dir", str(project), "--homeostat", str(ROOT)]
     subprocess.run(command, cwd=ROOT / "sdk/cmd/homeostat", check=True)
     assert str(ROOT) in (project / "local.mk").read_text()
     tests = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "homeostat_testkit.plugin"]
