@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Union
 
 from ._checks import Check, Condition, Object, describe, missing
-from ._client import Server
+from ._client import Server, __tracebackhide__  # noqa: F401 (pytest reads the second)
 
 
 class Request(NamedTuple):

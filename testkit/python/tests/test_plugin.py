@@ -47,6 +47,19 @@ def test_a_failure_has_a_timeline(project: pytest.Pytester) -> None:
     )
 
 
+def test_a_failure_is_shown_at_the_line_of_the_test(project: pytest.Pytester) -> None:
+    project.makepyfile(
+        """
+        def test_it(namespace):
+            namespace.apply({"apiVersion": "v1", "kind": "Nothing", "metadata": {"name": "a"}})
+        """
+    )
+    result = project.runpytest_subprocess()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines([">*namespace.apply(*", "E*no matches for kind*"])
+    result.stdout.no_fnmatch_line("*homeostat_testkit/_*.py*")
+
+
 def test_a_violated_rule_fails_a_test(project: pytest.Pytester) -> None:
     project.makefile(
         ".py",
