@@ -170,7 +170,7 @@ func TestWrongAnswers(t *testing.T) {
 	}
 }
 
-// An object whose status is not stored as a whole is not ready, and does not become ready in between. Its children are applied.
+// An object whose status is not stored as a whole is not ready, at no time in between either. Its children are applied.
 func TestStatusNotStored(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)

@@ -38,9 +38,9 @@ func (s *Startup) NoteRequest() {
 	s.once.Do(func() { close(s.sent) })
 }
 
-// Wait returns when the program has sent its initial requests, so that its watches are open, or has ended after a request. The
-// limit is for the first request, which takes an interpreter about a second. The error wraps [ErrEnded], [ErrNoRequest] or that
-// of the context.
+// Wait returns when the program has sent its initial requests, so that its watches are open, or has ended after a request.
+// The limit is for the first request, which takes an interpreter about a second. The error wraps [ErrEnded], [ErrNoRequest]
+// or that of the context.
 func (s *Startup) Wait(ctx context.Context, ended <-chan struct{}, limit time.Duration) error {
 	timeout := time.NewTimer(limit)
 	defer timeout.Stop()

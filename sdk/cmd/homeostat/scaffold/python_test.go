@@ -73,7 +73,8 @@ func TestNewPythonOfClusterScopedKind(t *testing.T) {
 // newPython writes a project, and returns the arguments without those for its location.
 func newPython(t *testing.T, dir, checkout string, more ...string) []string {
 	t.Helper()
-	args := append([]string{"new", "web-shop", "--group", "shop.example.com", "--kind", "WebShop", "--language", "python"}, more...)
+	args := []string{"new", "web-shop", "--group", "shop.example.com", "--kind", "WebShop", "--language", "python"}
+	args = append(args, more...)
 	var out, errs bytes.Buffer
 	if code := Main(t.Context(), append(args, "--dir", dir, "--homeostat", checkout), &out, &errs); code != 0 {
 		t.Fatalf("the exit code is %d: %s", code, errs.String())
