@@ -7,8 +7,6 @@ import (
 	"net/http"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
-	"time"
 
 	"k8s.io/client-go/rest"
 
@@ -56,8 +54,8 @@ func (k *K) startProgram(p Program, o startOptions) (*Instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	began := &firstRequest{sent: make(chan struct{})}
-	cfg.Wrap(began.transport)
+	startup := operatorproc.NewStartup()
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return observeStart(startup, next) })
 	front, err := proxy.Start(context.WithoutCancel(k.Context()), proxy.Options{
 		Target: withoutTransport(cfg), Namespace: k.Namespace, Wrap: cfg.WrapTransport,
 	})
@@ -97,7 +95,10 @@ func (k *K) startProgram(p Program, o startOptions) (*Instance, error) {
 	}()
 	k.running = append(k.running, op)
 	k.obs.record("%s starts", op)
-	return op, began.wait(k.Context(), op, k.Timeout)
+	if err = startup.Wait(k.Context(), op.done, k.Timeout); errors.Is(err, operatorproc.ErrEnded) {
+		return op, fmt.Errorf("running: %w", op.err)
+	}
+	return op, err
 }
 
 // Kubeconfig returns the path of a kubeconfig of an administrator, for programs that act as the user of the test, such as
@@ -150,25 +151,11 @@ func withoutTransport(cfg *rest.Config) *rest.Config {
 	return cfg
 }
 
-// firstRequest observes the begin of a program.
-type firstRequest struct {
-	once sync.Once
-	sent chan struct{}
-	last atomic.Int64 // Unix time of the last request, in nanoseconds
-}
-
-const (
-	// startupQuiet is the time without a request after which a program counts as started.
-	startupQuiet = 100 * time.Millisecond
-	// maxStartup is the limit for programs that never pause.
-	maxStartup = 2 * time.Second
-)
-
-func (f *firstRequest) transport(next http.RoundTripper) http.RoundTripper {
+// observeStart returns a transport for a program that starts.
+func observeStart(startup *operatorproc.Startup, next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(req *http.Request) (*http.Response, error) {
 		if recorder.ParseRequest(req).Resource != "" { // not the discovery of an interpreter that still loads
-			f.last.Store(time.Now().UnixNano())
-			f.once.Do(func() { close(f.sent) })
+			startup.NoteRequest()
 		}
 		resp, err := next.RoundTrip(req)
 		if err == nil && resp.StatusCode == http.StatusOK {
@@ -183,35 +170,3 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 // RoundTrip implements http.RoundTripper.
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
-
-// wait returns when the initial requests of a program are over.
-func (f *firstRequest) wait(ctx context.Context, op *Instance, limit time.Duration) error {
-	timeout := time.NewTimer(limit)
-	defer timeout.Stop()
-	select {
-	case <-f.sent:
-	case <-op.done:
-		return fmt.Errorf("running: %w", op.err)
-	case <-timeout.C:
-		return fmt.Errorf("it has asked the API server for nothing within %v: make it use the kubeconfig in KUBECONFIG, or write "+
-			"{kubeconfig} where its arguments take one", limit)
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	over := time.After(maxStartup)
-	for {
-		wait := startupQuiet - time.Since(time.Unix(0, f.last.Load()))
-		if wait <= 0 {
-			return nil
-		}
-		select {
-		case <-time.After(wait):
-		case <-over:
-			return nil
-		case <-op.done:
-			return nil // reported at the end of the test
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}

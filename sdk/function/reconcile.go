@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -41,6 +42,10 @@ const (
 
 // defaultPurity is the fraction of calls that are repeated.
 const defaultPurity = 0.01
+
+// notStoredRetry is the interval between reconciles of an object whose status is not stored as a whole. An update of the CRD
+// causes none.
+const notStoredRetry = time.Minute
 
 // maxReads limits the answers of one reconcile that name further references.
 const maxReads = 20
@@ -80,9 +85,6 @@ func (f *caller) finalize(ctx context.Context, p *desired.Pass) error {
 // run calls the function until it has all references, and records its answer.
 func (f *caller) run(ctx context.Context, p *desired.Pass, call string) error {
 	uid := p.Object.GetUID()
-	if field := f.takeDropped(uid); field != "" {
-		return bug(ReasonStatusNotStored, "the API server does not store status.%s: add it to the schema of the CRD", field)
-	}
 	req, err := f.newRequest(p, call)
 	if err != nil {
 		return err
@@ -215,10 +217,24 @@ func (f *caller) forget(uid types.UID) {
 	delete(f.dropped, uid)
 }
 
-func (f *caller) takeDropped(uid types.UID) string {
+// takeDropped returns the field that the API server did not store, and forgets it if it is in the stored status as sent.
+func (f *caller) takeDropped(o *Object, sent map[string]any) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	field := f.dropped[uid]
-	delete(f.dropped, uid)
+	field := f.dropped[o.UID]
+	if equality.Semantic.DeepEqual(sent[field], o.Status.Fields[field]) {
+		delete(f.dropped, o.UID)
+		return ""
+	}
 	return field
+}
+
+// setDropped remembers a field that the API server did not store, or forgets the former one if the name is empty.
+func (f *caller) setDropped(uid types.UID, field string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.dropped, uid)
+	if field != "" {
+		f.dropped[uid] = field
+	}
 }

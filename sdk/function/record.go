@@ -3,6 +3,7 @@ package function
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,7 +23,7 @@ import (
 
 // record writes an answer into the pass. Its error is that of the reconcile.
 func (f *caller) record(p *desired.Pass, call string, answer *Answer) error {
-	record := recordStatus
+	record := f.recordStatus
 	if f.config.Decorates {
 		record = recordMetadata
 	}
@@ -69,7 +70,7 @@ var engineConditions = []string{
 	status.ConditionPaused, status.ConditionDryRun, status.ConditionContended,
 }
 
-func recordStatus(p *desired.Pass, answer *Answer) error {
+func (f *caller) recordStatus(p *desired.Pass, answer *Answer) error {
 	o, ok := p.Object.(*Object)
 	switch {
 	case !ok:
@@ -77,7 +78,9 @@ func recordStatus(p *desired.Pass, answer *Answer) error {
 	case answer.Labels != nil || answer.Annotations != nil:
 		return bug(ReasonInvalidAnswer, "the answer has labels or annotations for the object: they are for decorated objects")
 	}
+	dropped := ""
 	if answer.Status != nil {
+		dropped = f.takeDropped(o, answer.Status)
 		o.Status.Fields = answer.Status
 	}
 	if err := recordConditions(o, answer); err != nil {
@@ -86,7 +89,14 @@ func recordStatus(p *desired.Pass, answer *Answer) error {
 	override := answer.NotReady
 	if answer.Suspended != nil {
 		override = answer.Suspended
-		p.IsSuspended = true
+	}
+	p.IsSuspended = answer.Suspended != nil && dropped == ""
+	if dropped != "" {
+		override = &Problem{
+			Reason:  ReasonStatusNotStored,
+			Message: fmt.Sprintf("the API server does not store status.%s: add it to the schema of the CRD", dropped),
+		}
+		p.RequeueAfter(notStoredRetry)
 	}
 	if override != nil {
 		p.Override = &desired.ReadyOverride{Reason: override.Reason, Message: override.Message}
@@ -125,14 +135,14 @@ func (f *caller) checkStored(p *desired.Pass, sent map[string]any) func() {
 		if !ok {
 			return
 		}
-		for name, value := range sent {
-			if !equality.Semantic.DeepEqual(value, stored.Status.Fields[name]) {
-				f.mu.Lock()
-				f.dropped[stored.UID] = name
-				f.mu.Unlock()
-				return
+		dropped := ""
+		for _, name := range slices.Sorted(maps.Keys(sent)) {
+			if !equality.Semantic.DeepEqual(sent[name], stored.Status.Fields[name]) {
+				dropped = name
+				break
 			}
 		}
+		f.setDropped(stored.UID, dropped)
 	}
 }
 

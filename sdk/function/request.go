@@ -118,6 +118,9 @@ func (r Reference) read(reader *reference.Reader, kinds *observed.Kinds, home st
 		named.SetNamespace(r.Namespace)
 		kinds.DefaultNamespace(named, gvk, home)
 		t.Key.Namespace = named.GetNamespace()
+		if err := kinds.CheckNamespace(t.ID); err != nil {
+			return nil, bug(ReasonInvalidAnswer, "a reference is unusable: %s", err)
+		}
 	}
 	found, err := reader.All(t, like)
 	if err != nil {

@@ -142,7 +142,6 @@ func TestWrongAnswers(t *testing.T) {
 		"unknown reference": {function.ReasonInvalidAnswer, "add it to references"},
 		"unfinished":        {function.ReasonInvalidAnswer, "unfinished is for the call finalize"},
 		"labels":            {function.ReasonInvalidAnswer, "they are for decorated objects"},
-		"status not stored": {function.ReasonStatusNotStored, "status.unknown"},
 	} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
@@ -169,6 +168,21 @@ func TestWrongAnswers(t *testing.T) {
 			k.Eventually(bad, testkit.Ready())
 		})
 	}
+}
+
+// An object whose status is not stored as a whole is not ready, at no time in between either. Its children are applied.
+func TestStatusNotStored(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	k.Run(&function.Operator{Config: config, Function: process(t), PurityChecks: 1})
+	a := page("a", "hello", "status not stored")
+	k.Apply(a)
+	notStored := testkit.Reason("Ready", metav1.ConditionFalse, function.ReasonStatusNotStored)
+	k.Eventually(a, notStored, hasMessage("the API server does not store status.unknown: add it to the schema of the CRD"))
+	k.Eventually(configMap("a"), text("hello"))
+	k.Consistently(a, 2*time.Second, notStored)
+	k.Update(a, func() { _ = unstructured.SetNestedField(a.Object, "", "spec", "mode") })
+	k.Eventually(a, testkit.Ready())
 }
 
 // scenario creates, changes and deletes a Page that depends on a Secret.

@@ -77,10 +77,16 @@ func answer(request []byte) []byte {
 	case "impure":
 		text += time.Now().String()
 	}
-	if mistake := mistakes[mode]; mistake != nil {
+	switch mistake := mistakes[mode]; {
+	case mistake != nil:
 		mistake(a)
-	} else {
+	case page.GetKind() == tenants.Kind.Kind:
+		reconcileTenant(&req, a)
+	default:
 		reconcile(&req, a, page.GetName(), text)
+		if mode == "status not stored" {
+			a.Status["unknown"] = "x"
+		}
 	}
 	data, err := json.Marshal(a)
 	if err != nil {
@@ -102,7 +108,6 @@ var mistakes = map[string]func(a *function.Answer){
 	"unknown reference": func(a *function.Answer) {
 		a.References = []function.Reference{{APIVersion: "v1", Kind: "Pod", Name: "a"}}
 	},
-	"status not stored": func(a *function.Answer) { a.Status = map[string]any{"unknown": "x"} },
 }
 
 func reconcile(req *function.Request, a *function.Answer, name, text string) {

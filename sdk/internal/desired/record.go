@@ -126,6 +126,9 @@ func identify(kinds *observed.Kinds, c *Child, home string) error {
 	c.GVK = gvk
 	c.Key = client.ObjectKeyFromObject(c.Desired)
 	c.Home = home
+	if err := kinds.CheckNamespace(c.ID()); err != nil {
+		return err
+	}
 	c.CrossNamespace = home != "" && c.Key.Namespace != home
 	if c.CrossNamespace && c.Retain {
 		return fmt.Errorf("%s is in another namespace than its parent: Retain cannot keep it, OrphanChildren can", c)

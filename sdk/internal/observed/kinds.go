@@ -22,6 +22,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/homeostat-dev/homeostat/sdk/internal/object"
 )
 
 // ManagedByLabel is the label of every child and observed object; its value is the operator's name.
@@ -44,7 +46,7 @@ type Kinds struct {
 	ExclusiveMaps map[schema.GroupVersionKind][]string // exclusive maps by kind
 	Watched       []client.Object                      // one object of each kind except the primary, for the caches
 
-	scopes         sync.Map     // known kinds, and whether they are namespaced
+	scopes         sync.Map     // scopes of known kinds
 	unwatched      sync.Map     // missing owned kinds, and the reason
 	installedLater atomic.Int64 // the number of kinds installed after the start
 }
@@ -101,19 +103,32 @@ func (k *Kinds) isPrimary(ref *metav1.OwnerReference) bool {
 
 // Namespaced reports whether objects of that kind are namespaced. It assumes so for a kind that the API server does not
 // know.
-func (k *Kinds) Namespaced(gvk schema.GroupVersionKind) bool {
+func (k *Kinds) Namespaced(gvk schema.GroupVersionKind) bool { return k.scope(gvk) != meta.RESTScopeNameRoot }
+
+// scope returns the scope of a kind. It is empty if the API server does not know the kind.
+func (k *Kinds) scope(gvk schema.GroupVersionKind) meta.RESTScopeName {
 	if k.IsMissing(gvk) { // a lookup would be a request
-		return true
+		return ""
 	}
 	if known, ok := k.scopes.Load(gvk); ok { // it is used for each child in each reconcile, and never changes
-		return known == meta.RESTScopeNameNamespace
+		name, _ := known.(meta.RESTScopeName)
+		return name
 	}
 	mapping, err := k.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	if err != nil {
-		return true
+		return ""
 	}
 	k.scopes.Store(gvk, mapping.Scope.Name())
-	return mapping.Scope.Name() == meta.RESTScopeNameNamespace
+	return mapping.Scope.Name()
+}
+
+// CheckNamespace returns an error for the ID of a namespaced object without a namespace, after [Kinds.DefaultNamespace]. A
+// cluster-scoped parent has no namespace to default to. The API server would answer that there is no such resource.
+func (k *Kinds) CheckNamespace(id object.ID) error {
+	if id.Key.Namespace != "" || k.scope(id.GVK) != meta.RESTScopeNameNamespace {
+		return nil
+	}
+	return fmt.Errorf("%s has no namespace, and no default, because its parent is cluster-scoped: set metadata.namespace", id)
 }
 
 // DefaultNamespace sets the namespace of an object without one to home. Cluster-scoped objects get none, as in the API

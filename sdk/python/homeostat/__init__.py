@@ -5,7 +5,7 @@ watches, applies, corrects drift, deletes children, retries, and writes the stat
 """
 
 from ._dry import Plan, check_pure, dry
-from ._json import Object, parse_time, timestamp
+from ._json import Object, digest, get, new, parse_time, timestamp
 from ._pass import Child, Invalid, Pass, Wait
 from ._serve import Function, run
 
@@ -18,7 +18,10 @@ __all__ = [
     "Plan",
     "Wait",
     "check_pure",
+    "digest",
     "dry",
+    "get",
+    "new",
     "parse_time",
     "run",
     "timestamp",

@@ -1,13 +1,48 @@
-"""JSON values, and times in them."""
+"""Objects as JSON values, and times in them."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from datetime import datetime, timezone
-from typing import Any, Dict, Mapping
+from typing import Any, Dict, Mapping, Optional, Union
 
 Object = Dict[str, Any]
 """A Kubernetes object as plain data."""
+
+
+def new(
+    api_version: str, kind: str, name: str, *, namespace: str = "", labels: Optional[Mapping[str, str]] = None,
+    annotations: Optional[Mapping[str, str]] = None, **fields: Any,
+) -> Object:  # fmt: skip
+    """Returns an object with these fields at the top, such as spec or data."""
+    metadata = {"name": name, "namespace": namespace, "labels": labels, "annotations": annotations}
+    metadata = {key: value for key, value in metadata.items() if value}
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **fields}
+
+
+def get(value: Any, *path: Union[str, int], default: Any = None) -> Any:
+    """Returns a field of an object by the names and indexes on the way to it.
+
+    The default stands for a field that is missing or None, and for each field of an object that does not exist:
+    ``get(child.live, "status", "readyReplicas", default=0)``.
+    """
+    for part in path:
+        try:
+            value = value[part]
+        except (KeyError, IndexError, TypeError):
+            return default
+    return default if value is None else value
+
+
+def digest(value: Any) -> str:
+    """Returns the first 16 digits of the SHA-256 hash of a text, or of another JSON value.
+
+    As an annotation of a pod template, it replaces the pods after a change.
+    """
+    text = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def clean(value: Any, path: str) -> Any:

@@ -75,6 +75,10 @@ class Pass:
 
     def __init__(self, request: Object) -> None:
         self.object: Object = request["object"]
+        self.name: str = self.object["metadata"]["name"]
+        self.namespace: str = self.object["metadata"].get("namespace", "")
+        """The namespace of the object. It is empty for a cluster-scoped one."""
+        self.spec: Object = self.object.get("spec") or {}
         self.now = parse_time(request["now"])
         """The time of this reconcile, in UTC. Use it instead of the clock to keep the function pure."""
         self.dry: bool = request.get("dry", False)
@@ -148,7 +152,7 @@ class Pass:
 
     def live(self, api_version: str, kind: str, name: str, namespace: str = "") -> Optional[Object]:
         """Returns the observed child, or None. It finds only children of the object, of the kinds that the operator owns."""
-        places = [namespace] if namespace else ["", self.object["metadata"].get("namespace")]
+        places = [namespace] if namespace else ["", self.namespace]
         for child in _of_kind(self.children, api_version, kind):
             if child["metadata"]["name"] == name and child["metadata"].get("namespace", "") in places:
                 return child
@@ -166,7 +170,7 @@ class Pass:
         """
         found = self._reference(api_version, kind, namespace=namespace, name=name)
         if not found:
-            where = namespace or self.object["metadata"].get("namespace")
+            where = namespace or self.namespace
             raise Wait("ReferenceNotFound", f"{kind} {name} does not exist" + (f" in namespace {where}" if where else ""))
         return found[0]
 

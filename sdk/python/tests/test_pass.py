@@ -6,7 +6,7 @@ import copy
 import itertools
 import re
 from datetime import datetime, timedelta, timezone
-from typing import Any, Callable
+from typing import Any, Callable, List, Union
 
 import pytest
 
@@ -55,6 +55,29 @@ def test_values() -> None:
     assert child.live is None
     p.status.update(a=None, b=1)
     assert p.answer()["status"] == {"b": 1}
+
+
+def test_objects() -> None:
+    labels = {"app": "shop"}
+    assert h.new("v1", "ConfigMap", "shop", data={"a": "b"}) == config(data={"a": "b"})
+    full = h.new("v1", "Service", "shop", namespace="web", labels=labels, annotations={"a": "b"}, spec={})
+    assert full["metadata"] == {"name": "shop", "namespace": "web", "labels": labels, "annotations": {"a": "b"}}
+    p = h.Pass(request())
+    assert (p.name, p.namespace, p.spec["replicas"]) == ("shop", "default", 2)
+    p = h.Pass(request({"apiVersion": "example.com/v1", "kind": "Realm", "metadata": {"name": "shop"}}))
+    assert (p.name, p.namespace, p.spec) == ("shop", "", {})
+
+
+def test_fields() -> None:
+    pod = {"status": {"phase": None, "restarts": 0, "containers": [{"name": "main"}]}}
+    assert h.get(pod, "status", "containers", 0, "name") == "main"
+    assert h.get(pod, "status", "restarts", default=1) == 0
+    paths: List[List[Union[str, int]]] = [["status", "phase"], ["status", "containers", 1], ["status", "restarts", 0]]
+    for path in paths:
+        assert (h.get(pod, *path), h.get(pod, *path, default="none")) == (None, "none")
+    assert h.get(None, "status", default={}) == {}
+    assert h.digest({"a": 1, "b": [2]}) == h.digest({"b": [2], "a": 1}) != h.digest({"a": 1, "b": [3]})
+    assert h.digest("abc") == "ba7816bf8f01cfea"  # as sha256sum
 
 
 # Each call and the error that says what is wrong with it.

@@ -74,7 +74,7 @@ func (c *Command) Start(s *space.Space, how Start) (Process, error) {
 		return nil, ErrNoElection
 	}
 	p := &program{
-		space: s, firstRequest: make(chan struct{}), done: make(chan struct{}), number: how.Number, grace: c.Grace,
+		space: s, startup: operatorproc.NewStartup(), done: make(chan struct{}), number: how.Number, grace: c.Grace,
 	}
 	if p.grace == 0 {
 		p.grace = defaultGrace
@@ -127,55 +127,13 @@ func (c *Command) await(ctx context.Context, p *program) error {
 	if limit == 0 {
 		limit = defaultTimeout
 	}
-	timeout := time.NewTimer(limit)
-	defer timeout.Stop()
-	select {
-	case <-p.firstRequest:
-		p.waitStartup(ctx)
-		return nil
-	case <-p.done:
-		if err := p.process.Err(); err != nil && !c.sentRequest.Load() {
-			return &StartError{Ended: true, Err: fmt.Errorf("%w\nIt has asked the API server for nothing before", err)}
-		}
-		return nil // superviseProcess handles the exit
-	case <-timeout.C:
-		if c.sentRequest.Load() {
-			return nil // the oracles report it
-		}
-		return &StartError{Err: fmt.Errorf("the operator has asked the API server for nothing within %v: make it use the "+
-			"kubeconfig in KUBECONFIG, or write {kubeconfig} where its arguments take one", limit)}
-	case <-ctx.Done():
-		return nil // the run is over
+	switch err := p.startup.Wait(ctx, p.done, limit); {
+	case errors.Is(err, operatorproc.ErrEnded) && p.process.Err() != nil && !c.sentRequest.Load():
+		return &StartError{Ended: true, Err: fmt.Errorf("%w\nIt has asked the API server for nothing before", p.process.Err())}
+	case errors.Is(err, operatorproc.ErrNoRequest) && !c.sentRequest.Load():
+		return &StartError{Err: err}
 	}
-}
-
-const (
-	// startupQuiet is the time without a request after which a program counts as started.
-	startupQuiet = 100 * time.Millisecond
-	// maxStartup is the limit for programs that never pause.
-	maxStartup = 2 * time.Second
-)
-
-// waitStartup waits until the program has sent its initial requests, so that its watches are open.
-func (p *program) waitStartup(ctx context.Context) {
-	over := time.After(maxStartup)
-	for {
-		p.mu.Lock()
-		wait := startupQuiet - time.Since(p.lastRequest)
-		p.mu.Unlock()
-		if wait <= 0 {
-			return
-		}
-		select {
-		case <-time.After(wait):
-		case <-over:
-			return
-		case <-p.done:
-			return
-		case <-ctx.Done():
-			return
-		}
-	}
+	return nil // superviseProcess handles the exit, and the oracles a process without requests
 }
 
 // program is one process.
@@ -185,14 +143,12 @@ type program struct {
 	number         int
 	grace          time.Duration
 	webhooks       Webhooks
-	firstRequest   chan struct{} // closed by the first request
-	once           sync.Once     // closes firstRequest
-	isDisconnected atomic.Bool   // the process is about to be killed, so its requests do not count
+	startup        *operatorproc.Startup
+	isDisconnected atomic.Bool // the process is about to be killed, so its requests do not count
 
-	mu          sync.Mutex
-	process     *operatorproc.Process
-	done        chan struct{}
-	lastRequest time.Time // time of the last request
+	mu      sync.Mutex
+	process *operatorproc.Process
+	done    chan struct{}
 }
 
 // watchProcess waits for the exit of the process in the background.
@@ -210,14 +166,6 @@ func (p *program) watchProcess(i *operatorproc.Process) {
 		}
 		close(p.done)
 	}()
-}
-
-// noteRequest records that the process sends a request.
-func (p *program) noteRequest() {
-	p.mu.Lock()
-	p.lastRequest = time.Now()
-	p.mu.Unlock()
-	p.once.Do(func() { close(p.firstRequest) })
 }
 
 func (p *program) report(l operatorproc.Line) { p.log(l.At, l.Text) }

@@ -25,7 +25,7 @@ type observer struct {
 func (o *observer) RoundTrip(req *http.Request) (*http.Response, error) {
 	o.command.sentRequest.Store(true)
 	if !o.program.isDisconnected.Load() {
-		o.program.noteRequest()
+		o.program.startup.NoteRequest()
 	}
 	o.noteAllNamespaces(recorder.ParseRequest(req))
 	resp, err := o.next.RoundTrip(req)

@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/homeostat-dev/homeostat/testkit/internal/operatorproc"
 )
 
 // A program sends its requests unchanged, and those for all namespaces are noted.
@@ -33,7 +35,7 @@ func TestAllNamespaces(t *testing.T) {
 		c := &Command{}
 		got := ""
 		o := &observer{
-			command: c, program: &program{firstRequest: make(chan struct{})}, mapper: mapper,
+			command: c, program: &program{startup: operatorproc.NewStartup()}, mapper: mapper,
 			next: roundTrip(func(req *http.Request) (*http.Response, error) {
 				got = req.URL.String()
 				return &http.Response{StatusCode: http.StatusNotFound, Body: http.NoBody}, nil

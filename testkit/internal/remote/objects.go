@@ -63,6 +63,22 @@ func (s *Server) apply(_ context.Context, p struct {
 	return applied, err
 }
 
+// read returns the objects of a file or folder.
+func (s *Server) read(_ context.Context, p struct {
+	Path string `json:"path"`
+},
+) ([]map[string]any, error) {
+	read, err := scenario.ReadObjects(p.Path)
+	if err != nil {
+		return nil, jrpc2.Errorf(failed, "%v", err)
+	}
+	objects := make([]map[string]any, 0, len(read))
+	for _, u := range read {
+		objects = append(objects, u.Object)
+	}
+	return objects, nil
+}
+
 // patch changes an object by a merge patch, or its subresource.
 func (s *Server) patch(_ context.Context, p struct {
 	reference

@@ -71,6 +71,7 @@ func (s *Server) methods() handler.Map {
 		"test.open":  handler.New(s.open),
 		"test.close": handler.New(s.close),
 		"apply":      handler.New(s.apply),
+		"read":       handler.New(s.read),
 		"patch":      handler.New(s.patch),
 		"delete":     handler.New(s.delete),
 		"get":        handler.New(s.get),

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+from operator import methodcaller
 from pathlib import Path
 from typing import IO, Any, Callable, Dict, List, Optional, Sequence, Union
 
@@ -23,6 +24,10 @@ class TestkitError(Exception):
 
 class Failure(AssertionError):
     """An expectation does not hold, or the API server rejected an object."""
+
+
+# A failure is shown at the line of the test, without the lines of this package.
+__tracebackhide__ = methodcaller("errisinstance", Failure)
 
 
 def find_program(stderr: Optional[Union[int, IO[str]]] = None) -> str:

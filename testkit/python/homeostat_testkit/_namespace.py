@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Union
 
 from ._checks import Check, Condition, Object, describe, missing
-from ._client import Server
+from ._client import Server, __tracebackhide__  # noqa: F401 (pytest reads the second)
 
 
 class Request(NamedTuple):
@@ -90,6 +90,11 @@ class Namespace:
         if not stored:
             raise ValueError("apply: there are no objects")
         return stored[-1]
+
+    def read(self, path: Union[str, Path]) -> List[Object]:
+        """Returns the objects of a YAML file or folder, for example to apply a sample under another name."""
+        objects: List[Object] = self._server.call("read", path=str(Path(path).absolute()))
+        return objects
 
     def patch(self, obj: Object, patch: Mapping[str, Any], subresource: str = "") -> Object:
         """Changes an object by a JSON merge patch, in which None removes a field. A subresource is for example ``status``."""

@@ -33,7 +33,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("testkit_operator", "the operator's command, for the fixtures operator and explore", default="")
     group = parser.getgroup("testkit", "tests of operators")
     group.addoption(
-        "--testkit-report", metavar="DIR", help="write an HTML report of each exploration into this folder", default=None
+        "--testkit-report",
+        metavar="DIR",
+        help="write an HTML report of each exploration into this folder: --testkit-report=DIR",
+        default=None,
     )
 
 
@@ -222,4 +225,5 @@ def explore(
     """Tries every fault on the operator of the option ``testkit_operator``: see :class:`Exploration`."""
     reports = pytestconfig.getoption("--testkit-report")
     node = cast(pytest.Item, request.node)
-    return Exploration(node, testkit_server, operator_command, Path(str(reports)) if reports else None)
+    folder = pytestconfig.invocation_params.dir / str(reports) if reports else None
+    return Exploration(node, testkit_server, operator_command, folder)

@@ -72,6 +72,7 @@ def test_objects(namespace: Namespace) -> None:
     namespace.eventually(one, gone())
     assert [o and o["data"]["k"] for o in namespace.states(one)] == ["1", "2", None]
     assert namespace.apply(OPERATORS / "sample.yaml")["spec"]["text"] == "Hello"
+    assert [o["metadata"] for o in namespace.read(OPERATORS / "sample.yaml")] == [{"name": "example"}]
     with open(namespace.kubeconfig) as file:
         assert namespace.name in file.read()
     assert "spec.port" in namespace.refused({**PAGE, "spec": {"text": "hello", "port": "many"}})
@@ -92,6 +93,8 @@ def test_failures_say_why(namespace: Namespace) -> None:
         namespace.eventually(one, lambda o: o["data"]["x"] == "2", timeout=0.2)
     with pytest.raises(Failure, match="no matches for kind"):
         namespace.apply({"apiVersion": "v1", "kind": "Nothing", "metadata": {"name": "one"}})
+    with pytest.raises(Failure, match="nothing.yaml"):
+        namespace.read("nothing.yaml")
     with pytest.raises(ValueError, match="apiVersion, kind and metadata.name"):
         namespace.delete({"kind": "ConfigMap"})
 

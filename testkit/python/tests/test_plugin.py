@@ -47,6 +47,19 @@ def test_a_failure_has_a_timeline(project: pytest.Pytester) -> None:
     )
 
 
+def test_a_failure_is_shown_at_the_line_of_the_test(project: pytest.Pytester) -> None:
+    project.makepyfile(
+        """
+        def test_it(namespace):
+            namespace.apply({"apiVersion": "v1", "kind": "Nothing", "metadata": {"name": "a"}})
+        """
+    )
+    result = project.runpytest_subprocess()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines([">*namespace.apply(*", "E*no matches for kind*"])
+    result.stdout.no_fnmatch_line("*homeostat_testkit/_*.py*")
+
+
 def test_a_violated_rule_fails_a_test(project: pytest.Pytester) -> None:
     project.makefile(
         ".py",
@@ -80,17 +93,19 @@ def test_a_violated_rule_fails_a_test(project: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["*forbidden: *secrets*kube-system*", "*pytest.mark.testkit(without=*"])
 
 
-def test_an_exploration_reports_each_plan(project: pytest.Pytester) -> None:
-    project.makepyfile(
+def test_an_exploration_reports_each_plan(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    test = project.makepyfile(
         f"""
         def test_correct(explore):
             explore("{OPERATORS}/correct/scenario.yaml", faults=["watch-closed"])
         """
     )
-    result = project.runpytest_subprocess("-v", "--testkit-report", "reports")
+    reports = project.mkdir("elsewhere") / "my reports"
+    monkeypatch.chdir(reports.parent)
+    result = project.runpytest_subprocess("-v", test, "--testkit-report=my reports")
     assert result.ret == 0, result.stdout.str()
     result.stdout.fnmatch_lines(["*watch-closed*PASSED*", "*1 passed, * plans passed*"])
-    assert len(list((project.path / "reports").glob("*.html"))) == 1
+    assert len(list(reports.glob("*.html"))) == 1
 
 
 def test_an_exploration_fails(project: pytest.Pytester) -> None:

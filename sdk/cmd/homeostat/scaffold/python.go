@@ -21,8 +21,6 @@ func checkLanguage(r request) error {
 	switch {
 	case r.language != languageGo && r.language != languagePython && r.language != "":
 		return usageErrorf("--language %q will not do: choose %s or %s", r.language, languageGo, languagePython)
-	case r.language == languagePython && r.scope == scopeCluster:
-		return usageErrorf("--scope %s is for operators in Go: a project in Python has no tests for it yet", scopeCluster)
 	case r.language == languagePython && r.module != "":
 		return usageErrorf("--module is for operators in Go: leave it out")
 	}

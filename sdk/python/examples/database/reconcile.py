@@ -1,7 +1,5 @@
 """Database: a StatefulSet of one server with its Services and, on request, a CronJob for backups."""
 
-import hashlib
-
 import homeostat as h
 
 # The image, the port, the folder of the data, the variable with the password, and the command of a dump.
@@ -14,86 +12,75 @@ ENGINES = {
 
 
 def reconcile(p: h.Pass) -> None:
-    spec, name = p.object["spec"], p.object["metadata"]["name"]
-    password = p.ref("v1", "Secret", spec["credentialsSecret"]).get("data", {}).get("password")
+    name, spec, labels = p.name, p.spec, {"app": p.name}
+    password = h.get(p.ref("v1", "Secret", spec["credentialsSecret"]), "data", "password")
     if not password:
         raise h.Invalid("NoPassword", f"Secret {spec['credentialsSecret']} has no key password: add it")
     port = ENGINES[spec["engine"]][1]
-    ports = [{"name": "database", "port": port, "targetPort": port}]
-    p.apply(child(p, "v1", "Service", name, {"selector": {"app": name}, "ports": ports}))
-    pods = {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": {"app": name}, "ports": ports}
-    p.apply(child(p, "v1", "Service", name + "-pods", pods))
-    server = p.apply(child(p, "apps/v1", "StatefulSet", name, server_spec(p, password)), on_immutable="RecreateOrphan")
+    service = {"selector": labels, "ports": [{"name": "database", "port": port, "targetPort": port}]}
+    p.apply(h.new("v1", "Service", name, labels=labels, spec=service))
+    headless = {**service, "clusterIP": "None", "publishNotReadyAddresses": True}
+    p.apply(h.new("v1", "Service", name + "-pods", labels=labels, spec=headless))
+    replicas = h.new("apps/v1", "StatefulSet", name, labels=labels, spec=server_spec(p, h.digest(password)))
+    server = p.apply(replicas, on_immutable="RecreateOrphan")
     if spec["backupEnabled"] or p.live("v1", "PersistentVolumeClaim", name + "-backups"):  # dumps outlive backupEnabled
-        volume = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": spec["storage"]}}}
-        own = {"app": name, "app.kubernetes.io/managed-by": "database-python"}
-        claim = child(p, "v1", "PersistentVolumeClaim", name + "-backups", volume)
-        held = p.apply(claim, retain=spec["deletionPolicy"] == "Retain", adopt_if=own)
+        claim = h.new("v1", "PersistentVolumeClaim", name + "-backups", labels=labels, spec=claim_spec(spec))
+        own = {**labels, "app.kubernetes.io/managed-by": "database-python"}
+        dumps = p.apply(claim, retain=spec["deletionPolicy"] == "Retain", adopt_if=own)
         if spec["backupEnabled"]:
-            p.apply(child(p, "batch/v1", "CronJob", name + "-backup", backup_spec(p)), after=[server], after_created=[held])
-    report(p, server.live or {}, port)
+            backup = h.new("batch/v1", "CronJob", name + "-backup", labels=labels, spec=backup_spec(p))
+            p.apply(backup, after=[server], after_created=[dumps])
+    report(p, server.live, port)
 
 
-def child(p: h.Pass, api_version: str, kind: str, name: str, spec: h.Object) -> h.Object:
-    labels = {"app": p.object["metadata"]["name"]}
-    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name, "labels": labels}, "spec": spec}
+def claim_spec(spec: h.Object) -> h.Object:
+    return {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": spec["storage"]}}}
+
+
+def container(p: h.Pass, name: str, password: str, **fields: object) -> h.Object:
+    """Returns a container of the engine's image, with the password in this variable."""
+    source = {"secretKeyRef": {"name": p.spec["credentialsSecret"], "key": "password"}}
+    image = f"{ENGINES[p.spec['engine']][0]}:{p.spec['version']}"
+    return {"name": name, "image": image, "env": [{"name": password, "valueFrom": source}], **fields}
 
 
 def server_spec(p: h.Pass, password: str) -> h.Object:
-    spec, name = p.object["spec"], p.object["metadata"]["name"]
-    image, port, folder, variable, _ = ENGINES[spec["engine"]]
-    source = {"secretKeyRef": {"name": spec["credentialsSecret"], "key": "password"}}
-    container = {
-        "name": "server",
-        "image": f"{image}:{spec['version']}",
-        "env": [{"name": variable, "valueFrom": source}],
-        "ports": [{"name": "database", "containerPort": port}],
-        "readinessProbe": {"tcpSocket": {"port": "database"}},
-        "volumeMounts": [{"name": "data", "mountPath": folder, "subPath": "data"}],
-    }
-    request = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": spec["storage"]}}}
-    # The hash restarts the server when the password changes.
-    annotations = {"python.homeostat.dev/password": hashlib.sha256(password.encode()).hexdigest()[:16]}
+    _, port, folder, variable, _ = ENGINES[p.spec["engine"]]
+    ports, probe = [{"name": "database", "containerPort": port}], {"tcpSocket": {"port": "database"}}
+    mount = {"name": "data", "mountPath": folder, "subPath": "data"}
+    server = container(p, "server", variable, ports=ports, readinessProbe=probe, volumeMounts=[mount])
+    metadata = {"labels": {"app": p.name}, "annotations": {"python.homeostat.dev/password": password}}  # restarts the server
     return {
-        "serviceName": name + "-pods",
+        "serviceName": p.name + "-pods",
         "replicas": 1,
-        "selector": {"matchLabels": {"app": name}},
-        "template": {"metadata": {"labels": {"app": name}, "annotations": annotations}, "spec": {"containers": [container]}},
-        "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": request}],
+        "selector": {"matchLabels": {"app": p.name}},
+        "template": {"metadata": metadata, "spec": {"containers": [server]}},
+        "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": claim_spec(p.spec)}],
     }
 
 
 def backup_spec(p: h.Pass) -> h.Object:
-    spec, name = p.object["spec"], p.object["metadata"]["name"]
-    image, _, _, _, command = ENGINES[spec["engine"]]
-    source = {"secretKeyRef": {"name": spec["credentialsSecret"], "key": "password"}}
-    container = {
-        "name": "dump",
-        "image": f"{image}:{spec['version']}",
-        "command": ["sh", "-ec", command.format(host=name)],
-        "env": [{"name": "PASSWORD", "valueFrom": source}],
-        "volumeMounts": [{"name": "backups", "mountPath": "/backups"}],
-    }
-    volume = {"name": "backups", "persistentVolumeClaim": {"claimName": name + "-backups"}}
-    pod = {"restartPolicy": "Never", "containers": [container], "volumes": [volume]}
+    command = ["sh", "-ec", ENGINES[p.spec["engine"]][4].format(host=p.name)]
+    dump = container(p, "dump", "PASSWORD", command=command, volumeMounts=[{"name": "backups", "mountPath": "/backups"}])
+    volume = {"name": "backups", "persistentVolumeClaim": {"claimName": p.name + "-backups"}}
+    pod = {"restartPolicy": "Never", "containers": [dump], "volumes": [volume]}
     job = {"backoffLimit": 2, "template": {"spec": pod}}
-    return {"schedule": spec["backupSchedule"], "concurrencyPolicy": "Forbid", "jobTemplate": {"spec": job}}
+    return {"schedule": p.spec["backupSchedule"], "concurrencyPolicy": "Forbid", "jobTemplate": {"spec": job}}
 
 
-def report(p: h.Pass, server: h.Object, port: int) -> None:
-    name, namespace, state = p.object["metadata"]["name"], p.object["metadata"]["namespace"], server.get("status", {})
-    available = bool(state.get("availableReplicas"))
+def report(p: h.Pass, server: "h.Object | None", port: int) -> None:
+    available = h.get(server, "status", "availableReplicas", default=0) > 0
     p.set_condition("Available", available, "Serving" if available else "Starting")
-    p.status["endpoint"] = f"{name}.{namespace}.svc:{port}"
-    if available and state.get("currentRevision") == state.get("updateRevision"):
-        p.status["version"] = server["spec"]["template"]["spec"]["containers"][0]["image"].rpartition(":")[2]
-    backup = p.live("batch/v1", "CronJob", name + "-backup") or {}
-    last = backup.get("status", {}).get("lastSuccessfulTime") or p.status.get("lastBackup")
+    p.status["endpoint"] = f"{p.name}.{p.namespace}.svc:{port}"
+    if available and h.get(server, "status", "currentRevision") == h.get(server, "status", "updateRevision"):
+        p.status["version"] = h.get(server, "spec", "template", "spec", "containers", 0, "image").rpartition(":")[2]
+    backup = p.live("batch/v1", "CronJob", p.name + "-backup")
+    last = h.get(backup, "status", "lastSuccessfulTime") or p.status.get("lastBackup")
     p.status["lastBackup"] = last
     if last:
         p.set_condition("BackedUp", True, "Dumped", f"the last dump is of {last}")
     else:
-        p.set_condition("BackedUp", False, "NoDumpYet" if p.object["spec"]["backupEnabled"] else "Disabled")
+        p.set_condition("BackedUp", False, "NoDumpYet" if p.spec["backupEnabled"] else "Disabled")
 
 
 if __name__ == "__main__":

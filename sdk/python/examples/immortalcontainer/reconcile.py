@@ -19,83 +19,76 @@ HISTORY = 10
 
 
 def reconcile(p: h.Pass) -> None:
-    spec, status = p.object["spec"], p.status
-    desired = pod_of(p.object)
-    pod = p.live("v1", "Pod", desired["metadata"]["name"])
-    counted = pod is not None and (pod["metadata"]["uid"] == status.get("podUID") or is_recorded(p, pod["metadata"]["uid"]))
-    if p.object.get("status", {}).get("observedGeneration") != p.object["metadata"]["generation"]:
+    status, pod = p.status, p.live("v1", "Pod", p.name + "-immortalpod")
+    if h.get(p.object, "status", "observedGeneration") != p.object["metadata"]["generation"]:
         status.update(consecutiveFailures=0, nextStartTime=None)  # a change of the spec ends the backoff
+    is_stored = pod is not None and is_counted(p, pod["metadata"]["uid"])
     if pod is not None:
         observe(p, pod)
-    else:
-        status.update(currentPod=None, nodeName=None, containerRestarts=None)
+    status.update(currentPod=h.get(pod, "metadata", "name"), nodeName=h.get(pod, "spec", "nodeName"))
+    status["containerRestarts"] = h.get(container_status(pod), "restartCount", default=0 if pod else None)
     wait = (h.parse_time(status["nextStartTime"]) - p.now).total_seconds() if status.get("nextStartTime") else 0
-    ended = pod is not None and is_recorded(p, pod["metadata"]["uid"])
-    if wait > 0:
-        p.requeue_after(wait)
-    elif pod is None:
+    p.requeue_after(wait)
+    if wait <= 0 and pod is None:
         status["nextStartTime"] = None
-    if not spec.get("suspend") and not ended and wait <= 0:
-        p.apply(desired, hold_until=counted, on_immutable="Recreate", conflict_reason="PodNameConflict")
+    ended = pod is not None and is_recorded(p, pod["metadata"]["uid"])
+    if not p.spec.get("suspend") and not ended and wait <= 0:
+        p.apply(pod_of(p), hold_until=is_stored, on_immutable="Recreate", conflict_reason="PodNameConflict")
     report(p, pod, ended, wait)
 
 
 def finalize(p: h.Pass) -> None:
-    if p.object["spec"].get("deletionPolicy") == "Orphan":
+    if p.spec.get("deletionPolicy") == "Orphan":
         p.orphan_children()
 
 
-def pod_of(ic: h.Object) -> h.Object:
-    spec, name = ic["spec"], ic["metadata"]["name"]
-    labels = {"controller": name, "app.kubernetes.io/name": "immortalcontainer", "app.kubernetes.io/instance": name}
-    container = {"name": "acontainer", **{k: spec[k] for k in CONTAINER_FIELDS if k in spec}}
-    pod = {"restartPolicy": "Always", "containers": [container], "securityContext": spec.get("podSecurityContext")}
-    pod.update((k, spec[k]) for k in POD_FIELDS if k in spec)
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name + "-immortalpod", "labels": labels}, "spec": pod}
+def pod_of(p: h.Pass) -> h.Object:
+    labels = {"controller": p.name, "app.kubernetes.io/name": "immortalcontainer", "app.kubernetes.io/instance": p.name}
+    container: h.Object = {"name": "acontainer", **{field: p.spec.get(field) for field in CONTAINER_FIELDS}}
+    spec: h.Object = {"restartPolicy": "Always", "containers": [container]}
+    spec.update({field: p.spec.get(field) for field in POD_FIELDS}, securityContext=p.spec.get("podSecurityContext"))
+    return h.new("v1", "Pod", p.name + "-immortalpod", labels=labels, spec=spec)
 
 
 def is_recorded(p: h.Pass, uid: str) -> bool:
     return any(end["podUID"] == uid for end in p.status.get("history", []))
 
 
+def is_counted(p: h.Pass, uid: str) -> bool:
+    return p.status.get("podUID") == uid or is_recorded(p, uid)
+
+
 def observe(p: h.Pass, pod: h.Object) -> None:
     """Counts the pod once, and records its end once."""
-    status, uid, spec = p.status, pod["metadata"]["uid"], p.object["spec"]
-    if uid != status.get("podUID") and not is_recorded(p, uid):
+    status, uid, created = p.status, pod["metadata"]["uid"], pod["metadata"]["creationTimestamp"]
+    if not is_counted(p, uid):
         if status.get("podUID") and not is_recorded(p, status["podUID"]):
-            record(p, status["podUID"], "Deleted", pod["metadata"]["creationTimestamp"])
-        status.update(podUID=uid, startTimes=status.get("startTimes", 0) + 1, nextStartTime=None)
-        status.update(lastStartTime=pod["metadata"]["creationTimestamp"])
+            record(p, status["podUID"], "Deleted", created)
+        status.update(podUID=uid, startTimes=status.get("startTimes", 0) + 1, lastStartTime=created, nextStartTime=None)
         p.event("Started", f"Pod {pod['metadata']['name']} was created: start {status['startTimes']}")
-    state = container_status(pod)
-    status.update(currentPod=pod["metadata"]["name"], nodeName=pod["spec"].get("nodeName"))
-    status.update(containerRestarts=state.get("restartCount", 0))
+    phase = h.get(pod, "status", "phase")
     if is_recorded(p, uid):
         return
-    phase = pod.get("status", {}).get("phase")
     if "deletionTimestamp" in pod["metadata"]:
-        record(p, uid, "Deleted", h.timestamp(p.now))
+        record(p, uid, "Deleted")
     elif phase in ("Failed", "Succeeded"):
-        run = state.get("state", {}).get("terminated", {})
-        reason = pod["status"].get("reason") or run.get("reason") or ("Error" if phase == "Failed" else "Completed")
-        record(p, uid, reason, run.get("finishedAt") or h.timestamp(p.now), run.get("exitCode"))
+        end = h.get(container_status(pod), "state", "terminated", default={})
+        reason = h.get(pod, "status", "reason") or end.get("reason") or ("Error" if phase == "Failed" else "Completed")
+        record(p, uid, reason, end.get("finishedAt"), end.get("exitCode"))
         back_off(p)
-    elif spec.get("suspend"):
-        record(p, uid, "Suspended", h.timestamp(p.now))
+    elif p.spec.get("suspend"):
+        record(p, uid, "Suspended")
 
 
-def record(p: h.Pass, uid: str, reason: str, at: str, exit_code: Optional[int] = None) -> None:
-    end = {"podUID": uid, "reason": reason, "finishedAt": at}
-    if exit_code is not None:
-        end["exitCode"] = exit_code  # type: ignore[assignment]
+def record(p: h.Pass, uid: str, reason: str, at: Optional[str] = None, exit_code: Optional[int] = None) -> None:
+    end = {"podUID": uid, "reason": reason, "finishedAt": at or h.timestamp(p.now), "exitCode": exit_code}
     p.status.update(lastTermination=end, history=[end, *p.status.get("history", [])][:HISTORY])
     p.event("Ended", f"The pod ended: {reason}")
 
 
 def back_off(p: h.Pass) -> None:
     """Delays the next start, twice as long after each pod that ended by itself."""
-    restart = p.object["spec"].get("restart", {})
-    failures = p.status.get("consecutiveFailures", 0) + 1
+    restart, failures = p.spec.get("restart", {}), p.status.get("consecutiveFailures", 0) + 1
     longest, first = seconds(restart.get("maxBackoff", "5m")), seconds(restart.get("initialBackoff", "1s"))
     delay = min(longest, first * 2 ** min(failures - 1, 30))
     next_start = p.now + timedelta(seconds=delay) + timedelta(microseconds=999999)  # rounded up
@@ -107,8 +100,8 @@ def seconds(duration: str) -> float:
     return math.fsum(float(n) * units[unit] for n, unit in re.findall(r"([0-9.]+)(ms|h|m|s)", duration))
 
 
-def container_status(pod: h.Object) -> h.Object:
-    return next((c for c in pod.get("status", {}).get("containerStatuses", []) if c["name"] == "acontainer"), {})
+def container_status(pod: Optional[h.Object]) -> h.Object:
+    return next((c for c in h.get(pod, "status", "containerStatuses", default=[]) if c["name"] == "acontainer"), {})
 
 
 def report(p: h.Pass, pod: Optional[h.Object], ended: bool, wait: float) -> None:
@@ -124,7 +117,7 @@ def report(p: h.Pass, pod: Optional[h.Object], ended: bool, wait: float) -> None
 
 def explain(p: h.Pass, pod: Optional[h.Object], ended: bool, wait: float) -> Tuple[str, str, str]:
     """Returns the phase, and a reason and a message for it."""
-    if p.object["spec"].get("suspend"):
+    if p.spec.get("suspend"):
         return "Suspended", "Suspended", "The container is stopped, because spec.suspend is true."
     if wait > 0:
         return "BackingOff", "BackingOff", f"The next pod starts at {p.status['nextStartTime']}."
@@ -132,24 +125,24 @@ def explain(p: h.Pass, pod: Optional[h.Object], ended: bool, wait: float) -> Tup
         return "Pending", "Starting", "The pod is being created."
     if ended:
         return "Pending", "Terminating", "The pod is ending; the next one starts when it is gone."
-    state = container_status(pod)
-    if "running" in state.get("state", {}):
-        reset_failures(p, state["state"]["running"]["startedAt"])
-        if state.get("ready"):
+    container = container_status(pod)
+    if h.get(container, "state", "running"):
+        reset_failures(p, container["state"]["running"]["startedAt"])
+        if container.get("ready"):
             return "Running", "Running", ""
         return "Running", "ContainerNotReady", "The container is not ready."
-    waiting = state.get("state", {}).get("waiting", {}).get("reason", "")
+    waiting = h.get(container, "state", "waiting", "reason", default="ContainerCreating")
     if waiting == "CrashLoopBackOff":
         return "BackingOff", waiting, "The container keeps ending; the node restarts it after a growing pause."
     if waiting in ("ErrImagePull", "ImagePullBackOff"):  # they alternate
-        return "Pending", "ImagePullBackOff", f"Image {p.object['spec']['image']} cannot be pulled."
-    return "Pending", waiting if waiting not in ("", "ContainerCreating") else "Starting", "The container is starting."
+        return "Pending", "ImagePullBackOff", f"Image {p.spec['image']} cannot be pulled."
+    return "Pending", "Starting" if waiting == "ContainerCreating" else waiting, "The container is starting."
 
 
 def reset_failures(p: h.Pass, started: str) -> None:
     """Ends the series of failures when the container has run for spec.restart.resetAfter."""
     if p.status.get("consecutiveFailures"):
-        reset_after = seconds(p.object["spec"].get("restart", {}).get("resetAfter", "10m"))
+        reset_after = seconds(h.get(p.spec, "restart", "resetAfter", default="10m"))
         rest = reset_after - (p.now - h.parse_time(started)).total_seconds()
         p.requeue_after(rest)
         if rest <= 0:
