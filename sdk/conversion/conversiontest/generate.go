@@ -16,8 +16,8 @@ import (
 
 func copyOf(object map[string]any) map[string]any { return runtime.DeepCopyJSON(object) }
 
-// generator generates values of a schema. Most are valid, but not all: of CEL rules it knows only patterns of texts, and it does
-// not know anyOf, oneOf and not.
+// generator generates values of a schema. Most are valid, but not all: of CEL rules it knows only patterns of texts, and it
+// does not know anyOf, oneOf and not.
 type generator struct {
 	*rand.Rand
 }

@@ -63,9 +63,9 @@ func (v *version) hasDefaults(object map[string]any) bool {
 	return reflect.DeepEqual(object, defaulted)
 }
 
-// validate returns what the API server would reject, and the fields that it would drop. An object that no program can read as the
-// Go type is invalid as well, such as one with a quantity that only the pattern of the schema accepts: the conversion restores no
-// kept values in it.
+// validate returns what the API server would reject, and the fields that it would drop. An object that does not decode as
+// the Go type is invalid as well, such as one with a quantity that only the pattern of the schema accepts: the conversion
+// restores no kept values in it.
 func (v *version) validate(ctx context.Context, object map[string]any) error {
 	errs := validation.ValidateCustomResource(nil, object, v.validator)
 	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, v.schema, object)...)
@@ -120,8 +120,8 @@ func (v *version) checkListKeys(declared map[string][]string) error {
 	want := listKeys(v.schema, "", map[string][]string{})
 	for path, keys := range want {
 		if got := declared[path]; !slices.Equal(got, keys) {
-			errs = append(errs, fmt.Errorf("version %s: ListKeys of %s are %q, but x-kubernetes-list-map-keys are %q: write %q: {\"%s\"}",
-				v.name, path, got, keys, path, strings.Join(keys, `", "`)))
+			errs = append(errs, fmt.Errorf("version %s: ListKeys of %s are %q, but x-kubernetes-list-map-keys are %q: "+
+				"write %q: {\"%s\"}", v.name, path, got, keys, path, strings.Join(keys, `", "`)))
 		}
 	}
 	for path := range declared {

@@ -173,8 +173,8 @@ func (p *project) apiOf(file *ast.File, version string) string {
 	return ""
 }
 
-// findProgram sets the name of the program, which is the argument of program.Named, the field Name of a program.Program, or the
-// name of the only operator.
+// findProgram sets the name of the program, which is the argument of program.Named, the field Name of a program.Program, or
+// the name of the only operator.
 func (p *project) findProgram() error {
 	files, err := p.parse("cmd")
 	if err != nil {

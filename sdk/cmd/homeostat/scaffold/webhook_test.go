@@ -103,7 +103,8 @@ func TestAddWebhookRefuses(t *testing.T) {
 		}, "webhook", "has no operator: its root package needs a variable"},
 		"function": {func(t *testing.T, dir string) {
 			t.Helper()
-			replaceIn(t, filepath.Join(dir, "webshop.go"), "var Operator = &", "func New() any { return operator }\n\nvar operator = *&")
+			replaceIn(t, filepath.Join(dir, "webshop.go"), "var Operator = &",
+				"func New() any { return operator }\n\nvar operator = *&")
 		}, "version v2", "a function that returns an operator returns a copy of it"},
 		"no sample": {func(t *testing.T, dir string) {
 			t.Helper()
@@ -179,7 +180,8 @@ func TestAddWebhookToProgramWithFlags(t *testing.T) {
 	dir := newProject(t)
 	main := filepath.Join(dir, "cmd/main.go")
 	replaceIn(t, main, "program.Main(webshop.Operator)", "(&program.Program{Name: \"shops\", Operators: operators}).Main()")
-	requireRefused(t, dir, "webhook", "in a program.Program, let Operators return a copy of webhooks.Operator with your operator")
+	requireRefused(t, dir, "webhook",
+		"in a program.Program, let Operators return a copy of webhooks.Operator with your operator")
 	replaceIn(t, main, "func main()", "var with = *webhooks.Operator\n\nfunc main()")
 	before := contentsOf(t, dir)
 	if code, stderr := addIn(t, dir, "webhook"); code != 0 {
