@@ -86,8 +86,9 @@ func RoundTrip(
 	t.Logf("%d objects, %d of them with an edit in another version; %d generated objects were invalid",
 		r.checked, r.edited, r.invalid)
 	if r.checked < n/10 {
-		t.Fatalf("only %d of %d generated objects are valid by the schemas: this test says little about the conversion; "+
-			"the last reason is: %s", r.checked, n, r.reason)
+		t.Fatalf("only %d of %d generated objects are valid by the schemas and the Go types: this test says little about "+
+			"the conversion; the last reason is: %s\nof the CEL rules, only self.matches('...') of a text is known: use "+
+			"pattern, format, enum, and the limits of numbers and lengths", r.checked, r.checked+r.invalid, r.reason)
 	}
 }
 
@@ -123,7 +124,7 @@ func (s *suite) explain(ctx context.Context, f *failure) string {
 	smaller(f.object, func(candidate map[string]any) bool {
 		c := smallest.testCase
 		c.object = candidate
-		return sameKind(candidate, f.object) && fails(c)
+		return sameKind(candidate, f.object) && c.from.hasDefaults(candidate) && fails(c)
 	})
 	smaller(f.other, func(candidate map[string]any) bool {
 		c := smallest.testCase

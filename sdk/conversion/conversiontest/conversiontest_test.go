@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
@@ -77,6 +79,108 @@ func club(lenses ...conversion.Lens) *conversion.Kind {
 	return &conversion.Kind{
 		GroupKind: schema.GroupKind{Group: "example.com", Kind: "Club"}, Hub: "v1",
 		Versions: []conversion.Version{{Name: "v1", ListKeys: keys}, {Name: "v1alpha1", ListKeys: keys, Lenses: lenses}},
+	}
+}
+
+// The fields of a team have rules that only few texts fulfil, or that only the Go type knows.
+const teams = `
+openAPIV3Schema:
+  type: object
+  required: [spec]
+  properties:
+    spec:
+      type: object
+      required: [mail]
+      properties:
+        mail:
+          type: string
+          maxLength: 60
+          x-kubernetes-validations: [{rule: "self.matches('^[^@[:space:]]+@[a-z]{3}\\\\.example$')"}]
+        cpu:
+          x-kubernetes-int-or-string: true
+          anyOf: [{type: integer}, {type: string}]
+          pattern: '^([0-9]+)(m|[eE]([0-9]+(\.[0-9]*)?))?$'
+        since: {type: string, format: date-time}
+        role: {type: string, default: edit, enum: [edit, view]}
+`
+
+// team is the Go type of both versions.
+type team struct {
+	Spec struct {
+		Mail  string             `json:"mail"`
+		CPU   *resource.Quantity `json:"cpu"`
+		Since *metav1.MicroTime  `json:"since"`
+		Role  string             `json:"role"`
+	} `json:"spec"`
+}
+
+// newTeams returns two versions with the same fields, but v1alpha1 has no role.
+func newTeams(t *testing.T, lenses ...conversion.Lens) (*conversion.Kind, *apiextensionsv1.CustomResourceDefinition) {
+	t.Helper()
+	crd := clubs(t)
+	for i := range crd.Spec.Versions {
+		crd.Spec.Versions[i].Schema = &apiextensionsv1.CustomResourceValidation{}
+		if err := yaml.UnmarshalStrict([]byte(teams), crd.Spec.Versions[i].Schema); err != nil {
+			t.Fatal(err)
+		}
+	}
+	delete(crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties, "role")
+	kind := club(lenses...)
+	for i := range kind.Versions {
+		kind.Versions[i].Type = &team{}
+		kind.Versions[i].ListKeys = nil
+	}
+	return kind, crd
+}
+
+// Most generated objects fulfil the pattern of a CEL rule and decode as the Go type.
+func TestPatternsOfRulesAndGoTypes(t *testing.T) {
+	kind, crd := newTeams(t, conversion.HubOnly("spec.role", "edit"))
+	s, err := newSuite(kind, crd, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := s.run(t.Context(), 2000)
+	if r.failure != nil {
+		t.Fatal(s.explain(t.Context(), r.failure))
+	}
+	if r.checked < 1000 {
+		t.Errorf("%d of 2000 objects are valid; the last reason is %s", r.checked, r.reason)
+	}
+}
+
+// The reduced object is one that the API server stores: it has the defaults.
+func TestReducedObjectHasDefaults(t *testing.T) {
+	kind, crd := newTeams(t)
+	s, err := newSuite(kind, crd, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := s.run(t.Context(), 2000).failure
+	if f == nil {
+		t.Fatal("the missing lens is not reported")
+	}
+	text := s.explain(t.Context(), f)
+	object, _, _ := strings.Cut(text, "in v1alpha1:")
+	if strings.Contains(object, "example.com/v1\"") != strings.Contains(object, `"role": `) {
+		t.Errorf("only an object of v1 has a role: %s", text)
+	}
+}
+
+// A run ends early if no generated object is valid.
+func TestNoValidObject(t *testing.T) {
+	kind, crd := newTeams(t, conversion.HubOnly("spec.role", "edit"))
+	for _, v := range crd.Spec.Versions {
+		spec := v.Schema.OpenAPIV3Schema.Properties["spec"]
+		spec.Properties["mail"].XValidations[0].Rule = "self == 'a@b'"
+	}
+	s, err := newSuite(kind, crd, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := s.run(t.Context(), 20_000)
+	if n := r.invalid; r.checked != 0 || n < maxInvalid || n > 2*maxInvalid {
+		t.Errorf("%d valid and %d invalid objects, want none and about %d", r.checked, n, maxInvalid)
 	}
 }
 
@@ -164,6 +268,18 @@ func TestDeclarationAndCRDDiffer(t *testing.T) {
 				t.Errorf("the error is %v, not %s", err, c.want)
 			}
 		})
+	}
+}
+
+func TestMissingListKeysAreNamed(t *testing.T) {
+	crd := clubs(t)
+	spec := crd.Spec.Versions[1].Schema.OpenAPIV3Schema.Properties["spec"]
+	members := spec.Properties["members"]
+	members.XListMapKeys = []string{"kind", "name"}
+	spec.Properties["members"] = members
+	_, err := newSuite(club(size), crd, nil)
+	if want := `write "spec.members": {"kind", "name"}`; err == nil || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("the error is %v, want %s", err, want)
 	}
 }
 

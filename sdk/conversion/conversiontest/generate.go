@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"regexp"
 	"regexp/syntax"
 	"slices"
+	"strconv"
 	"strings"
 
 	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
@@ -14,7 +16,8 @@ import (
 
 func copyOf(object map[string]any) map[string]any { return runtime.DeepCopyJSON(object) }
 
-// generator generates values of a schema. Most are valid, but not all: it knows neither CEL rules nor anyOf, oneOf and not.
+// generator generates values of a schema. Most are valid, but not all: of CEL rules it knows only patterns of texts, and it
+// does not know anyOf, oneOf and not.
 type generator struct {
 	*rand.Rand
 }
@@ -71,7 +74,7 @@ func (g generator) value(s *structural.Structural, depth int) any {
 	case "boolean":
 		return g.chance(2)
 	case "string":
-		return g.str(v)
+		return g.str(s, v)
 	default: // any value
 		return map[string]any{g.word(): int64(g.IntN(3))}
 	}
@@ -179,19 +182,20 @@ func (g generator) number(v *structural.ValueValidation) float64 {
 	return n
 }
 
+// The times are valid for metav1.Time and metav1.MicroTime.
 var formats = map[string][]string{
-	"date-time": {"2026-11-26T10:00:00Z", "1999-12-31T23:59:59.5+02:00"}, "date": {"2026-11-26"},
+	"date-time": {"2026-11-26T10:00:00.000000Z", "1999-12-31T23:59:59.500000+02:00"}, "date": {"2026-11-26"},
 	"duration": {"0s", "90s", "1h30m"}, "byte": {"", "aGVsbG8="}, "uuid": {"d2c1f7a8-5a35-4d6b-8c1c-0123456789ab"},
 	"email": {"a@example.com"}, "uri": {"https://example.com/a?b=c"}, "ipv4": {"192.0.2.1"}, "ipv6": {"2001:db8::1"},
 	"cidr": {"192.0.2.0/24"}, "hostname": {"example.com"}, "mac": {"00:00:5e:00:53:01"},
 }
 
-func (g generator) str(v *structural.ValueValidation) string {
+func (g generator) str(s *structural.Structural, v *structural.ValueValidation) string {
 	if values := formats[v.Format]; values != nil {
 		return values[g.IntN(len(values))]
 	}
-	if v.Pattern != "" {
-		return g.matching(v.Pattern)
+	if pattern := patternOf(s, v); pattern != "" {
+		return g.matching(pattern)
 	}
 	least, most := 0, 12
 	if v.MinLength != nil {
@@ -202,6 +206,29 @@ func (g generator) str(v *structural.ValueValidation) string {
 		most = min(most, int(*v.MaxLength))
 	}
 	return g.text(least, most)
+}
+
+var matchesRule = regexp.MustCompile(`\bself\.matches\((r?)(?:'([^']*)'|"([^"]*)")\)`)
+
+// patternOf returns the regular expression of a text, also that of a CEL rule `self.matches('...')`, or "".
+func patternOf(s *structural.Structural, v *structural.ValueValidation) string {
+	if v.Pattern != "" {
+		return v.Pattern
+	}
+	for i := range s.XValidations {
+		match := matchesRule.FindStringSubmatch(s.XValidations[i].Rule)
+		if match == nil {
+			continue
+		}
+		literal := match[2] + match[3]
+		if match[1] == "r" {
+			return literal
+		}
+		if pattern, err := strconv.Unquote(`"` + strings.ReplaceAll(literal, `"`, `\"`) + `"`); err == nil {
+			return pattern
+		}
+	}
+	return ""
 }
 
 func (g generator) word() string { return "n" + g.letters("abcd019", 1+g.IntN(4)) }

@@ -73,6 +73,9 @@ func newSuite(kind *conversion.Kind, crd *apiextensionsv1.CustomResourceDefiniti
 			continue
 		}
 		errs = append(errs, v.checkListKeys(declared[v.name].ListKeys))
+		if goType := declared[v.name].Type; goType != nil {
+			v.goType = reflect.TypeOf(goType).Elem()
+		}
 		delete(declared, v.name)
 		s.oneSided[v.name] = kind.OneSided(v.name)
 	}
@@ -105,6 +108,9 @@ type namedObject struct {
 	object map[string]any
 }
 
+// maxInvalid is the number of generated objects after which a run ends if none of them is valid.
+const maxInvalid = 1000
+
 type result struct {
 	checked, edited, invalid int
 	reason                   string
@@ -133,8 +139,9 @@ func (s *suite) run(ctx context.Context, n int) result {
 				f := s.check(ctx, c)
 				mu.Lock()
 				total.add(f)
+				stop := f.isViolation() || total.checked == 0 && total.invalid == maxInvalid
 				mu.Unlock()
-				stopped.CompareAndSwap(false, f.isViolation())
+				stopped.CompareAndSwap(false, stop)
 			}
 		})
 	}

@@ -2,9 +2,11 @@ package conversiontest
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -28,6 +30,7 @@ type version struct {
 	schema    *structural.Structural
 	validator validation.SchemaValidator
 	rules     *cel.Validator // may be nil
+	goType    reflect.Type   // may be nil
 }
 
 func newVersion(v *apiextensionsv1.CustomResourceDefinitionVersion) (*version, error) {
@@ -53,7 +56,16 @@ func newVersion(v *apiextensionsv1.CustomResourceDefinitionVersion) (*version, e
 // setDefaults sets the defaults of the schema, as the API server does when it reads an object.
 func (v *version) setDefaults(object map[string]any) { defaulting.Default(object, v.schema) }
 
-// validate returns what the API server would reject, and the fields that it would drop.
+// hasDefaults reports whether an object has the defaults of the schema.
+func (v *version) hasDefaults(object map[string]any) bool {
+	defaulted := copyOf(object)
+	v.setDefaults(defaulted)
+	return reflect.DeepEqual(object, defaulted)
+}
+
+// validate returns what the API server would reject, and the fields that it would drop. An object that does not decode as
+// the Go type is invalid as well, such as one with a quantity that only the pattern of the schema accepts: the conversion
+// restores no kept values in it.
 func (v *version) validate(ctx context.Context, object map[string]any) error {
 	errs := validation.ValidateCustomResource(nil, object, v.validator)
 	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, v.schema, object)...)
@@ -69,7 +81,19 @@ func (v *version) validate(ctx context.Context, object map[string]any) error {
 	}); len(unknown) > 0 {
 		return fmt.Errorf("the schema has no field %s", strings.Join(unknown, ", "))
 	}
-	return nil
+	return v.decode(object)
+}
+
+// decode returns the error of decoding an object as the Go type of the version.
+func (v *version) decode(object map[string]any) error {
+	if v.goType == nil {
+		return nil
+	}
+	data, err := json.Marshal(object)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(data, reflect.New(v.goType).Interface())
 }
 
 // listKeys returns the keys of all lists that are maps, by their paths.
@@ -96,8 +120,8 @@ func (v *version) checkListKeys(declared map[string][]string) error {
 	want := listKeys(v.schema, "", map[string][]string{})
 	for path, keys := range want {
 		if got := declared[path]; !slices.Equal(got, keys) {
-			errs = append(errs, fmt.Errorf("version %s: ListKeys of %s are %q, but x-kubernetes-list-map-keys are %q: write %q: {%q}",
-				v.name, path, got, keys, path, strings.Join(keys, `", "`)))
+			errs = append(errs, fmt.Errorf("version %s: ListKeys of %s are %q, but x-kubernetes-list-map-keys are %q: "+
+				"write %q: {\"%s\"}", v.name, path, got, keys, path, strings.Join(keys, `", "`)))
 		}
 	}
 	for path := range declared {

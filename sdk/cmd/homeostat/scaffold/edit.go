@@ -116,7 +116,7 @@ func replaceOperator(module, imported, from, variable, to string) func([]byte) (
 		}
 		spec := importOf(file, imported)
 		argument, replaced := mainArgument(file, from, variable, filepath.Base(to))
-		if replaced {
+		if replaced || programLiteral(file) != nil && uses(file, filepath.Base(to)) > 0 {
 			return content, nil
 		}
 		if argument == nil || spec == nil || spec.Name != nil {
@@ -165,6 +165,17 @@ func programCall(file *ast.File) (found *ast.CallExpr) {
 		if call, ok := n.(*ast.CallExpr); ok &&
 			(isSelector(call.Fun, "program", "Main") || isSelector(call.Fun, "program", "Named")) {
 			found = call
+		}
+		return true
+	})
+	return found
+}
+
+// programLiteral returns the composite literal of a program.Program, or nil.
+func programLiteral(file *ast.File) (found *ast.CompositeLit) {
+	ast.Inspect(file, func(n ast.Node) bool {
+		if literal, ok := n.(*ast.CompositeLit); ok && isSelector(literal.Type, "program", "Program") {
+			found = literal
 		}
 		return true
 	})

@@ -123,6 +123,22 @@ func TestMakeHelp(t *testing.T) {
 	}
 }
 
+// The cluster of make up DETACH=1 stays until make down.
+func TestMakeUp(t *testing.T) {
+	t.Parallel()
+	dir, repository, _ := outsideProject(t)
+	for args, want := range map[string]string{
+		"":                     "go tool testkit up .",
+		"DETACH=1":             "go tool testkit up --detach .",
+		"DETACH=1 CONTEXT=dev": "go tool testkit up --detach --context 'dev' .",
+	} {
+		out := mustRun(t, dir, "make", append([]string{"--dry-run", "up", "HOMEOSTAT=" + repository}, strings.Fields(args)...)...)
+		if !strings.Contains(strings.Join(strings.Fields(out), " "), want) {
+			t.Errorf("make up %s runs\n%s\nwant %s", args, out, want)
+		}
+	}
+}
+
 func sameFile(t *testing.T, a, b string) bool {
 	t.Helper()
 	x, err := os.Stat(a)

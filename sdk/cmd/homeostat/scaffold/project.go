@@ -173,7 +173,8 @@ func (p *project) apiOf(file *ast.File, version string) string {
 	return ""
 }
 
-// findProgram sets the name of the program, which is the argument of program.Named, or the name of the only operator.
+// findProgram sets the name of the program, which is the argument of program.Named, the field Name of a program.Program, or
+// the name of the only operator.
 func (p *project) findProgram() error {
 	files, err := p.parse("cmd")
 	if err != nil {
@@ -183,6 +184,9 @@ func (p *project) findProgram() error {
 		call := programCall(file)
 		switch {
 		case call == nil:
+			if literal := programLiteral(file); literal != nil {
+				p.program = nameOf(literal)
+			}
 		case isSelector(call.Fun, "program", "Main") && len(p.operators) == 1:
 			p.program = p.operators[0].Name
 		case isSelector(call.Fun, "program", "Named") && len(call.Args) > 0:
@@ -223,7 +227,8 @@ func (p *project) operator(kind string) (*operator, error) {
 	switch {
 	case len(kinds) == 0:
 		return nil, usageErrorf("%s has no operator: its root package needs a variable such as "+
-			"`var Operator = &sdk.Operator[*v1alpha1.WebShop]{Name: \"web-shop\"}`", p.dir)
+			"`var Operator = &sdk.Operator[*v1alpha1.WebShop]{Name: \"web-shop\"}`; a function that returns an operator returns a "+
+			"copy of it", p.dir)
 	case kind == "":
 		return nil, usageErrorf("the project has the kinds %s: choose one by --kind", strings.Join(kinds, " and "))
 	default:
@@ -256,7 +261,8 @@ func (p *project) complete(op *operator) error {
 		return usageErrorf("%s has no line `// +groupName=`: add it above its package clause", folder)
 	case p.program == "":
 		return usageErrorf("cmd/main.go does not call program.Main with one operator, or program.Named: let it call " +
-			"program.Named(\"web-shop\", ...).Main() with the name of the program and all operators")
+			"program.Named(\"web-shop\", ...).Main() with the name of the program and all operators, or have a program.Program " +
+			"with the field Name")
 	case !nameForm.MatchString(op.Name):
 		return usageErrorf("the name of operator %s is not a literal: set its field Name to a text such as \"web-shop\"", op.Var)
 	}

@@ -301,8 +301,9 @@ func (w *webhooks) edits() []edit {
 func (w *webhooks) programEdit() edit {
 	return edit{
 		file: "cmd/main.go",
-		by: fmt.Sprintf("replace %s.%s in the call of program.Main by %s.Operator, and import %s/%s", w.Package, w.Var,
-			w.HooksPackage(), w.Module, w.HooksDir()),
+		by: fmt.Sprintf("replace %[1]s.%[2]s in the call of program.Main by %[3]s.Operator, and import %[4]s/%[5]s; in a "+
+			"program.Program, let Operators return a copy of %[3]s.Operator with your operator, and Flags call webhook.DefineFlags",
+			w.Package, w.Var, w.HooksPackage(), w.Module, w.HooksDir()),
 		apply: replaceOperator(w.Module, w.Import(), w.Package, w.Var, w.HooksDir()),
 	}
 }

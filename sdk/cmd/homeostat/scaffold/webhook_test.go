@@ -101,6 +101,11 @@ func TestAddWebhookRefuses(t *testing.T) {
 			t.Helper()
 			replaceIn(t, filepath.Join(dir, "webshop.go"), "&sdk.Operator[", "&other.Operator[")
 		}, "webhook", "has no operator: its root package needs a variable"},
+		"function": {func(t *testing.T, dir string) {
+			t.Helper()
+			replaceIn(t, filepath.Join(dir, "webshop.go"), "var Operator = &",
+				"func New() any { return operator }\n\nvar operator = *&")
+		}, "version v2", "a function that returns an operator returns a copy of it"},
 		"no sample": {func(t *testing.T, dir string) {
 			t.Helper()
 			replaceIn(t, filepath.Join(dir, "config/samples/example.yaml"), "kind: WebShop", "kind: Shop")
@@ -167,5 +172,26 @@ func TestAddWebhookInsertsLines(t *testing.T) {
 	}
 	if strings.Contains(after["config/webhook/manifests.yaml"], "Validating") {
 		t.Error("there is a validating webhook, although only the other one was requested")
+	}
+}
+
+// A program with flags of its own makes its operator when they have their values.
+func TestAddWebhookToProgramWithFlags(t *testing.T) {
+	dir := newProject(t)
+	main := filepath.Join(dir, "cmd/main.go")
+	replaceIn(t, main, "program.Main(webshop.Operator)", "(&program.Program{Name: \"shops\", Operators: operators}).Main()")
+	requireRefused(t, dir, "webhook",
+		"in a program.Program, let Operators return a copy of webhooks.Operator with your operator")
+	replaceIn(t, main, "func main()", "var with = *webhooks.Operator\n\nfunc main()")
+	before := contentsOf(t, dir)
+	if code, stderr := addIn(t, dir, "webhook"); code != 0 {
+		t.Fatalf("code %d: %s", code, stderr)
+	}
+	after := contentsOf(t, dir)
+	if diff := cmp.Diff(before["cmd/main.go"], after["cmd/main.go"]); diff != "" {
+		t.Errorf("main.go has changed, -before +after:\n%s", diff)
+	}
+	if manifests := after["config/webhook/manifests.yaml"]; !strings.Contains(manifests, "name: shops-webhook\n") {
+		t.Errorf("the configurations do not have the name of the program:\n%s", manifests)
 	}
 }
