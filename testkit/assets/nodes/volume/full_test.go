@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// A full volume takes no space of the machine and no new data, also when it is mounted again, until it has grown or is freed.
+// A full volume takes no space of the machine and no new data, also when it is mounted again, until it grows or is freed.
 func TestFill(t *testing.T) {
 	t.Parallel()
 	eachFilesystem(t, func(t *testing.T, name string) {
