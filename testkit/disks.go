@@ -14,8 +14,8 @@ import (
 // files of containers, and of images, fail with ENOSPC. It takes no space of the machine, and needs real nodes. Claims have
 // disks of their own: see K.Volume.
 //
-// Kubelet notices within 20 s: the node has condition DiskPressure, and pods are evicted, one after the other. Their processes
-// end. Kubelet needs space to complete an eviction, so that the pods have ended only after RestoreDisk, with
+// Kubelet notices within 20 s: the node has condition DiskPressure, and pods are evicted, one after the other. Their
+// processes end. Kubelet needs space to complete an eviction, so that the pods have ended only after RestoreDisk, with
 // condition DisruptionTarget.
 func (n *Node) FillDisk() {
 	n.k.t.Helper()
@@ -54,8 +54,8 @@ func (k *K) Volume(claim *corev1.PersistentVolumeClaim) *Volume {
 }
 
 // Fill leaves no free space in the volume, as if another file had taken it: writes fail with ENOSPC, in each pod that mounts
-// it, until Free or the end of the test. Growth of the claim adds free space, and so do removed files of more than 16 MiB. It
-// takes no space of the machine. Kubelet does not react, because only the disks of nodes count for evictions.
+// it, until Free or the end of the test. Growth of the claim adds free space, and so do removed files of more than 16 MiB.
+// It takes no space of the machine. Kubelet does not react, because only the disks of nodes count for evictions.
 func (v *Volume) Fill() {
 	v.k.t.Helper()
 	v.act("fill", "fills %s")
