@@ -187,7 +187,7 @@ func (n *Node) do(ctx context.Context, action string) error {
 	case "start", "connect":
 		return simulated.ReconnectNode(ctx, n.name)
 	default:
-		return errors.New("simulated nodes send no packets: set Env.Real")
+		return errors.New("simulated nodes have neither packets nor disks: set Env.Real")
 	}
 }
 

@@ -27,7 +27,9 @@ var (
 	CrashLoop = Mode{name: "CrashLoop", apply: enterCrashLoop}
 	// Evicted emulates the eviction from a node that runs out of memory: phase Failed with reason Evicted, and the
 	// condition DisruptionTarget.
-	Evicted = Mode{name: "Evict", apply: evict}
+	Evicted = Mode{name: "Evict", apply: func(pod *corev1.Pod, now metav1.Time) {
+		evict(pod, now, "The node was low on resource: memory. Threshold quantity: 100Mi, available: 50Mi. ")
+	}}
 )
 
 // FailedWith is Failed with another exit code. 137 is the code of a killed container, for example after it ran out of
@@ -85,8 +87,7 @@ func end(pod *corev1.Pod, phase corev1.PodPhase, exitCode int32, now metav1.Time
 	notReady(pod, now, reason)
 }
 
-func evict(pod *corev1.Pod, now metav1.Time) {
-	const message = "The node was low on resource: memory. Threshold quantity: 100Mi, available: 50Mi. "
+func evict(pod *corev1.Pod, now metav1.Time, message string) {
 	end(pod, corev1.PodFailed, killedExitCode, now)
 	pod.Status.Reason = "Evicted"
 	pod.Status.Message = message

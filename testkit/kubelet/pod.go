@@ -122,6 +122,18 @@ func (k *Kubelet) LosePod(
 	}, nil
 }
 
+// EvictPod ends a pod as the kubelet of a node whose disk is full: with phase Failed and reason Evicted. The pod stays until
+// it is deleted.
+func (k *Kubelet) EvictPod(ctx context.Context, pod types.NamespacedName) error {
+	err := k.updatePod(ctx, pod, func(p *corev1.Pod, now metav1.Time) {
+		evict(p, now, "The node was low on resource: ephemeral-storage. ")
+	})
+	if err != nil {
+		return fmt.Errorf("evicting pod %s: %w", pod, err)
+	}
+	return nil
+}
+
 // addScript adds a value to the annotations that script the pods of a namespace, and returns the name of its annotation.
 func (k *Kubelet) addScript(ctx context.Context, namespace, value string) (key string, err error) {
 	key = holdPrefix + strings.ToLower(rand.Text())

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -67,6 +68,31 @@ func TestKillContainerThatStaysDead(t *testing.T) {
 	err := simulator.KillContainer(t.Context(), w.key("p"), "app")
 	if err == nil || !strings.Contains(err.Error(), "it does not run") {
 		t.Errorf("killing a container of a failed pod: %v", err)
+	}
+}
+
+// An evicted pod has failed with all containers, and stays.
+func TestEvictPod(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.runningPod("p", "web:1", withSidecar)
+	w.runningPod("other", "web:1")
+	w.check(simulator.EvictPod(t.Context(), w.key("p")))
+	p := w.waitPod("p", "it has failed", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodFailed })
+	if p.Status.Reason != "Evicted" || !strings.Contains(p.Status.Message, "ephemeral-storage") ||
+		ready(p) != corev1.ConditionFalse || !p.DeletionTimestamp.IsZero() {
+		t.Errorf("the evicted pod has status %+v", p.Status)
+	}
+	for _, name := range []string{"app", "sidecar"} {
+		if statusOf(p, name).State.Terminated == nil {
+			t.Errorf("container %s runs", name)
+		}
+	}
+	if other := w.waitPod("other", "it is read", func(*corev1.Pod) bool { return true }); ready(other) != corev1.ConditionTrue {
+		t.Error("another pod was evicted as well")
+	}
+	if err := simulator.EvictPod(t.Context(), w.key("missing")); !apierrors.IsNotFound(err) {
+		t.Errorf("evicting a pod that does not exist: %v", err)
 	}
 }
 

@@ -127,8 +127,9 @@ func (v *view) currentPods() []baseline.Pod {
 	return all
 }
 
-// podsByPlace returns the pods that are not being deleted, by the canonical name of the pod or, if that is generated, of its
-// workload. The oldest one of a place comes first. Those of Jobs are left out: they perform a task once.
+// podsByPlace returns the pods that have not failed and are not being deleted, by the canonical name of the pod or, if that
+// is generated, of its workload. The oldest one of a place comes first. Those of Jobs are left out: they perform a task
+// once.
 func (v *view) podsByPlace() map[string][]history.Change {
 	names := v.names(v.log.Changes())
 	current := v.log.CurrentObjects()
@@ -138,7 +139,8 @@ func (v *view) podsByPlace() map[string][]history.Change {
 	}
 	places := map[string][]history.Change{}
 	for _, c := range current {
-		if groupResourceOf(c).String() != "pods" || c.Object.GetDeletionTimestamp() != nil {
+		phase, _, _ := unstructured.NestedString(c.Object.Object, "status", "phase")
+		if groupResourceOf(c).String() != "pods" || c.Object.GetDeletionTimestamp() != nil || phase == string(corev1.PodFailed) {
 			continue
 		}
 		workload := workloadOf(c, byUID)

@@ -23,8 +23,11 @@ import (
 // This file has the faults of the application: those of containers, pods and nodes, not of the API. A pod is broken when the
 // operator is idle. The operator has to report that while it lasts, and to reach the state of the baseline afterwards.
 
-// evicted is the name of a fault of pods that leaves their node alone.
-const evicted = "application-evicted"
+// evicted and diskFull are the names of faults of pods that leave their nodes alone.
+const (
+	evicted  = "application-evicted"
+	diskFull = "application-disk-full"
+)
 
 var applicationKilled = Fault{
 	Name: "application-killed",
@@ -94,6 +97,16 @@ var applicationEvicted = Fault{
 	Doc:  "A pod is evicted, as in a drain of its node.",
 	Plan: func(in *Input) []Plan {
 		return atPods(in, evicted, "was evicted", evict)
+	},
+}
+
+var applicationDiskFull = Fault{
+	Name: diskFull,
+	Long: true,
+	Doc: "The disk of the node of a pod is full, so that kubelet evicts the pod: it has failed, and stays. Its workload, " +
+		"or the operator, replaces it.",
+	Plan: func(in *Input) []Plan {
+		return atPods(in, diskFull, "was evicted, because the disk of its node was full", fillDisk)
 	},
 }
 
@@ -169,7 +182,7 @@ func planTarget(fault, what string, place, step int, t target, inject injector) 
 	}
 	return Plan{
 		Name: fault + "/" + name, Fault: fault, Step: step + 1, place: place, ExtraQuiet: true, SkipCounts: true,
-		LosesNode: t.container == "" && fault != evicted,
+		LosesNode: t.container == "" && fault != evicted && fault != diskFull,
 		Summary:   subject + " " + what,
 		AfterIdle: func(r Run, at int) {
 			if at == step {
@@ -254,14 +267,15 @@ func unreachable(
 // restoreTime limits the end of a fault: a real node starts in seconds.
 const restoreTime = time.Minute
 
-// awaitReadyAgain waits until a broken pod is Ready again, or gone. If a workload replaces it, it waits for the next Ready
-// pod. A pod that the operator replaces is a part of the state.
+// awaitReadyAgain waits until a broken pod is Ready again, has failed, or is gone. If a workload replaces it, it waits for
+// the next Ready pod. A pod that the operator replaces is a part of the state.
 func awaitReadyAgain(r Run, broken history.Change, t target) {
 	owner := metav1.GetControllerOf(broken.Object)
 	ofWorkload := owner != nil && strings.HasPrefix(owner.APIVersion, "apps/")
 	r.Await(func() bool {
 		now, is := byUID(r, broken)
-		if is && (now.Object.GetDeletionTimestamp() != nil || !isReady(podOf(now))) {
+		if is && podOf(now).Status.Phase != corev1.PodFailed &&
+			(now.Object.GetDeletionTimestamp() != nil || !isReady(podOf(now))) {
 			return false
 		}
 		next, is := r.Pod(t.pod)
@@ -293,6 +307,26 @@ func evict(r Run, step int, t target) {
 	r.Await(func() bool {
 		_, is := byUID(r, live)
 		return !is
+	})
+	awaitReadyAgain(r, live, t)
+	r.Converge(step)
+}
+
+// fillDisk lets kubelet evict a pod that stays, and waits for the next one.
+func fillDisk(r Run, step int, t target) {
+	live, plane, ok := breakable(r, t)
+	if !ok {
+		return
+	}
+	if err := plane.FillDisk(r.Space().Context(), keyOf(live)); err != nil {
+		r.MarkUntried(err.Error())
+		return
+	}
+	r.LogFault(nameOf(live) + " is evicted from a node whose disk is full, and has failed")
+	r.Operator().ResetIdleTime()
+	r.Await(func() bool {
+		now, is := byUID(r, live)
+		return !is || podOf(now).Status.Phase == corev1.PodFailed
 	})
 	awaitReadyAgain(r, live, t)
 	r.Converge(step)

@@ -238,7 +238,7 @@ var catalogue = [][]Fault{
 	{pairErrors, pairCrashWrite, pairCrashRead},
 	{externalRefused, externalSlow, externalLost},
 	{webhookRefused, webhookSlow},
-	{applicationKilled, applicationOOM, applicationPaused, applicationEvicted},
+	{applicationKilled, applicationOOM, applicationPaused, applicationEvicted, applicationDiskFull},
 	{applicationUnreachable, applicationLost},
 }
 
@@ -251,8 +251,8 @@ var names = []string{
 	"recreated-down", "lag-long", "lag-deleted",
 	"outage-refused", "outage-slow", "outage-restarted", "pair-errors", "pair-crash-write", "pair-crash-read",
 	"external-refused", "external-slow", "external-lost", "webhook-refused", "webhook-slow",
-	"application-killed", "application-oom", "application-paused", "application-evicted", "application-unreachable",
-	"application-lost",
+	"application-killed", "application-oom", "application-paused", "application-evicted", "application-disk-full",
+	"application-unreachable", "application-lost",
 }
 
 // All returns the catalogue.

@@ -19,6 +19,8 @@ type Plane interface {
 	Pause(ctx context.Context, pod types.NamespacedName, container string) (resume func(context.Context) error, err error)
 	// Lose cuts a pod off from its kubelet until restore is called: it is not Ready, and a deletion waits.
 	Lose(ctx context.Context, pod types.NamespacedName) (restore func(context.Context) error, err error)
+	// FillDisk fills the disk of the pod's node until its kubelet has evicted the pod, which then has failed and stays.
+	FillDisk(ctx context.Context, pod types.NamespacedName) error
 	// StartTimeout is the time without a change after which a pod that is not Ready no longer counts as one that starts. 0
 	// means that pods start at once.
 	StartTimeout() time.Duration

@@ -71,6 +71,11 @@ func (r Real) Lose(ctx context.Context, pod types.NamespacedName) (restore func(
 	return func(ctx context.Context) error { return r.Hub.ActOnNode(ctx, live.Spec.NodeName, "start") }, nil
 }
 
+// FillDisk implements Plane.
+func (Real) FillDisk(context.Context, types.NamespacedName) error {
+	return fmt.Errorf("%w: kubelet chooses the pods that it evicts from a full node", ErrUnsupported)
+}
+
 // StartTimeout implements Plane. Images are on the nodes, and containers share the processors with all others.
 func (Real) StartTimeout() time.Duration { return 20 * time.Second }
 

@@ -36,6 +36,11 @@ func (s Simulated) Lose(
 	return s.Kubelet.LosePod(ctx, pod)
 }
 
+// FillDisk implements Plane.
+func (s Simulated) FillDisk(ctx context.Context, pod types.NamespacedName) error {
+	return s.Kubelet.EvictPod(ctx, pod)
+}
+
 // StartTimeout implements Plane.
 func (Simulated) StartTimeout() time.Duration { return 0 }
 

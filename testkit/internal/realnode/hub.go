@@ -19,7 +19,8 @@ type Hub struct {
 	Socket string
 }
 
-// ActOnNode does an action: start, stop, isolate, connect, partition?node=NAME or lose?percent=N.
+// ActOnNode does an action: start, stop, isolate, connect, partition?node=NAME, lose?percent=N, fill-disk,
+// slow-disk?operations=N or restore-disk.
 func (h Hub) ActOnNode(ctx context.Context, node, action string) error {
 	return h.do(ctx, http.MethodPost, "/nodes/"+url.PathEscape(node)+"/"+action, nil)
 }
@@ -27,6 +28,11 @@ func (h Hub) ActOnNode(ctx context.Context, node, action string) error {
 // ActOnContainer does an action: kill, pause, continue or exhaust-memory.
 func (h Hub) ActOnContainer(ctx context.Context, node, id, action string) error {
 	return h.do(ctx, http.MethodPost, "/nodes/"+url.PathEscape(node)+"/containers/"+url.PathEscape(id)+"/"+action, nil)
+}
+
+// ActOnVolume does an action: fill or free. The ID is the handle of the PersistentVolume.
+func (h Hub) ActOnVolume(ctx context.Context, id, action string) error {
+	return h.do(ctx, http.MethodPost, "/volumes/"+url.PathEscape(id)+"/"+action, nil)
 }
 
 // LoadProgram gives the nodes an image with a static program, which runs as a user without rights. Nodes find it under its

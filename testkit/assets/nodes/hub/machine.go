@@ -24,12 +24,15 @@ type machine struct {
 	process  *system.Child // nil while it is off
 	policies string        // the firewall rules for policies, see policy.State
 	faults   packetFaults
+	disks    diskFaults
 	rules    string // the firewall rules that it has
 }
 
 func (n *machine) name() string { return n.hub.Nodes[n.index].Name }
 
 func (n *machine) dir() string { return filepath.Join(n.hub.Dir, n.name()) }
+
+func (n *machine) diskFile() string { return (&node.Config{Dir: n.dir()}).Disk() }
 
 func (n *machine) cgroup() string { return filepath.Join(n.hub.ID, n.name()) }
 
@@ -107,7 +110,7 @@ func (n *machine) config() node.Config {
 	return node.Config{
 		Name: of.Name, Index: n.index, Dir: n.dir(), Programs: n.hub.Programs, Cgroup: n.cgroup(),
 		Kubeconfig: of.Kubeconfig, ProxyKubeconfig: of.ProxyKubeconfig, ClientCA: n.hub.ClientCA,
-		Volumes: n.hub.Volumes(), DiskBytes: n.hub.DiskBytes, LeaseSeconds: n.hub.LeaseSeconds,
+		Volumes: n.hub.Volumes(), DiskBytes: n.hub.DiskBytes, DiskFull: n.disks.full, LeaseSeconds: n.hub.LeaseSeconds,
 		RestartBackoffSeconds: n.hub.RestartBackoffSeconds,
 	}
 }

@@ -25,6 +25,8 @@ const dialTimeout = 10 * time.Second
 //   - /v2/ is the registry of the nodes
 //   - PUT /programs/FILE?image=NAME makes an image with a static program
 //   - POST /nodes/NAME/{start,stop,isolate,connect} acts on a node, as do partition?node=NAME and lose?percent=N
+//   - POST /nodes/NAME/{fill-disk,restore-disk} acts on the disk of a node, as does slow-disk?operations=N
+//   - POST /volumes/ID/{fill,free} acts on a volume
 //   - POST /nodes/NAME/containers/ID/{kill,pause,continue,exhaust-memory} acts on a container
 func (h *hub) serve() error {
 	file := filepath.Join(h.Dir, spec.ControlSocket)
@@ -39,6 +41,7 @@ func (h *hub) serve() error {
 	mux.HandleFunc("POST /nodes/{name}/{action}", h.handleAction)
 	mux.Handle("/v2/", h.images)
 	mux.HandleFunc("PUT /programs/{file}", h.handleProgram)
+	mux.HandleFunc("POST /volumes/{id}/{action}", h.handleVolume)
 	mux.HandleFunc("POST /nodes/{name}/containers/{id}/{action}", h.handleContainer)
 	server := &http.Server{ReadHeaderTimeout: dialTimeout, Handler: http.HandlerFunc(
 		func(w http.ResponseWriter, r *http.Request) {
@@ -83,6 +86,8 @@ func (h *hub) handleAction(w http.ResponseWriter, r *http.Request) {
 		"connect":   func() error { return h.connectNode(m) },
 		"partition": func() error { return h.partition(m, r) },
 		"lose":      func() error { return h.losePackets(m, r) },
+		"fill-disk": m.fillDisk, "restore-disk": m.restoreDisk,
+		"slow-disk": func() error { return m.slowDisk(r) },
 	})
 }
 

@@ -25,12 +25,15 @@ type Config struct {
 	Volumes string `json:"volumes"`
 	// DiskBytes is the size of the disk; the file grows as it is filled.
 	DiskBytes int64 `json:"diskBytes"`
+	// DiskFull says that the disk has no free space.
+	DiskFull bool `json:"diskFull,omitempty"`
 	// LeaseSeconds is the time after which a node that does not renew its lease is not ready. 0 means 40.
 	LeaseSeconds int `json:"leaseSeconds,omitempty"`
 	// RestartBackoffSeconds is the longest time that kubelet waits before it starts a container again. 0 means 300.
 	RestartBackoffSeconds int `json:"restartBackoffSeconds,omitempty"`
 }
 
-func (c *Config) disk() string { return filepath.Join(c.Dir, "disk.img") }
+// Disk returns the file of the disk.
+func (c *Config) Disk() string { return filepath.Join(c.Dir, "disk.img") }
 
 func (c *Config) log(program string) string { return filepath.Join(c.Dir, program+".log") }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/homeostat-dev/homeostat/testkit/assets/nodes/spec"
 	"github.com/homeostat-dev/homeostat/testkit/assets/nodes/system"
+	"github.com/homeostat-dev/homeostat/testkit/assets/nodes/volume"
 )
 
 // Places in the mount namespace of the node. What is on its disk survives the loss of its power.
@@ -59,14 +60,17 @@ func (n *node) mount(cgroups system.Cgroups) error {
 			return err
 		}
 	}
+	if n.DiskFull {
+		return volume.FillDisk(n.Disk())
+	}
 	return nil
 }
 
 // mountDisk mounts the disk, and formats it first if it is new.
 func (n *node) mountDisk() error {
 	const incomplete = ".new"
-	if _, err := os.Stat(n.disk()); errors.Is(err, os.ErrNotExist) {
-		file, err := os.Create(n.disk() + incomplete)
+	if _, err := os.Stat(n.Disk()); errors.Is(err, os.ErrNotExist) {
+		file, err := os.Create(n.Disk() + incomplete)
 		if err != nil {
 			return fmt.Errorf("making the disk: %w", err)
 		}
@@ -74,16 +78,16 @@ func (n *node) mountDisk() error {
 			return fmt.Errorf("making the disk: %w", err)
 		}
 		err = n.init.Run(n.log("disk"), "mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=1,lazy_journal_init=1",
-			n.disk()+incomplete)
+			n.Disk()+incomplete)
 		if err != nil {
 			return err
 		}
-		if err := os.Rename(n.disk()+incomplete, n.disk()); err != nil {
+		if err := os.Rename(n.Disk()+incomplete, n.Disk()); err != nil {
 			return fmt.Errorf("making the disk: %w", err)
 		}
 	}
 	// mount detaches the loop device with the mount, however that ends.
-	return n.init.Run(n.log("disk"), "mount", "-o", "loop", n.disk(), diskMount)
+	return n.init.Run(n.log("disk"), "mount", "-o", "loop", n.Disk(), diskMount)
 }
 
 // programs returns the command lines of the programs of the node.
@@ -159,10 +163,11 @@ func (n *node) kubeletConfig() object {
 		"containerRuntimeEndpoint": "unix://" + socketFile,
 		"cgroupDriver":             "cgroupfs", "failCgroupV1": false, "failSwapOn": false,
 		"clusterDNS": []string{spec.ClusterDNS}, "clusterDomain": "cluster.local", "resolvConf": runDir + "/resolv.conf",
-		"nodeLeaseDurationSeconds":    lease,
-		"crashLoopBackOff":            object{"maxContainerRestartPeriod": backoff.String()},
-		"imageGCHighThresholdPercent": 100, "localStorageCapacityIsolation": false,
-		"makeIPTablesUtilChains": false, "protectKernelDefaults": false, "serializeImagePulls": false,
+		"nodeLeaseDurationSeconds":         lease,
+		"crashLoopBackOff":                 object{"maxContainerRestartPeriod": backoff.String()},
+		"imageGCHighThresholdPercent":      100,
+		"evictionPressureTransitionPeriod": "10s", // not 5 minutes: tests wait until a node has recovered
+		"makeIPTablesUtilChains":           false, "protectKernelDefaults": false, "serializeImagePulls": false,
 		"registerWithTaints": []object{}, "kubeAPIQPS": 100, "kubeAPIBurst": 200,
 		// Pods are observed by events where containerd has them, otherwise each second.
 		"syncFrequency": "10s", "shutdownGracePeriod": "0s",

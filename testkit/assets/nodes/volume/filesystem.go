@@ -23,6 +23,12 @@ type filesystem struct {
 	options string // for each mount
 	// grow makes a filesystem, whose root is open, as large as its device, which has the size in bytes.
 	grow func(root, device *os.File, size int64) error
+	// reserve sets the number of blocks that files cannot have. The kernel reserves a share of the blocks, 1/reserveShare, and
+	// at most reserveLimit.
+	reserve                    func(root *os.File, blocks int64) error
+	reserveShare, reserveLimit int64
+	// blocks returns the number of all blocks, and of those that files do not have, reserved ones included.
+	blocks func(root *os.File) (total, unused int64, err error)
 }
 
 var filesystems = map[string]*filesystem{
@@ -32,6 +38,7 @@ var filesystems = map[string]*filesystem{
 		// The file has zeros where ext4 would write empty inode tables, and holes where files were deleted.
 		options: "noinit_itable,discard",
 		grow:    growExt4,
+		reserve: reserveExt4, reserveShare: 50, reserveLimit: 4096, blocks: blocksExt4,
 	},
 	"xfs": {
 		name: "xfs",
@@ -41,6 +48,7 @@ var filesystems = map[string]*filesystem{
 		// A copy of a volume has the UUID of the volume.
 		options: "nouuid,discard",
 		grow:    growXFS,
+		reserve: reserveXFS, reserveShare: 20, reserveLimit: 8192, blocks: blocksXFS,
 	},
 }
 
@@ -114,18 +122,9 @@ func growExt4(root, device *os.File, size int64) error {
 }
 
 func growXFS(root, _ *os.File, size int64) error {
-	const (
-		ioctlGeometry = 0x8100587E // XFS_IOC_FSGEOMETRY
-		ioctlGrow     = 0x4010586E // XFS_IOC_FSGROWFSDATA
-	)
-	var geometry struct {
-		blockSize  uint32
-		_          [6]uint32
-		inodeShare uint32
-		blocks     uint64
-		_          [216]byte
-	}
-	if err := ioctl(root, ioctlGeometry, &geometry, "reading the size of"); err != nil {
+	const ioctlGrow = 0x4010586E // XFS_IOC_FSGROWFSDATA
+	geometry, err := readGeometryXFS(root)
+	if err != nil {
 		return err
 	}
 	blocks := uint64(size) / uint64(geometry.blockSize) //nolint:gosec // the size of a file is not negative
@@ -138,4 +137,19 @@ func growXFS(root, _ *os.File, size int64) error {
 		_          uint32
 	}{blocks: blocks, inodeShare: geometry.inodeShare}
 	return ioctl(root, ioctlGrow, &growth, "growing")
+}
+
+// geometryXFS is the result of XFS_IOC_FSGEOMETRY.
+type geometryXFS struct {
+	blockSize  uint32
+	_          [6]uint32
+	inodeShare uint32
+	blocks     uint64
+	_          [216]byte
+}
+
+func readGeometryXFS(root *os.File) (*geometryXFS, error) {
+	const ioctlGeometry = 0x8100587E // XFS_IOC_FSGEOMETRY
+	g := new(geometryXFS)
+	return g, ioctl(root, ioctlGeometry, g, "reading the size of")
 }

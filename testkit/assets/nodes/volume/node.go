@@ -98,7 +98,13 @@ func (s *nodeServer) stage(e *entry, path string, flags []string) error {
 			return err
 		}
 	}
-	return e.filesystem.mountFile(s.store.data(e), path, e.size, flags)
+	if err := e.filesystem.mountFile(s.store.data(e), path, e.size, flags); err != nil {
+		return err
+	}
+	if err := s.store.fillAgain(e); err != nil {
+		return errors.Join(err, unmount(path))
+	}
+	return nil
 }
 
 func (s *nodeServer) NodeUnstageVolume(

@@ -22,6 +22,7 @@ import (
 //	volumes/ID/data        the filesystem; its size is the capacity
 //	volumes/ID/meta.json   a record
 //	volumes/ID/node        the name of the node that the volume is attached to
+//	volumes/ID/full        exists when the volume has no free space; the size with which it was filled
 //	snapshots/ID/...       data and meta.json
 //	nodes/NAME             exists when the node part has run on the node
 //	incomplete/            entries that are being written or removed
