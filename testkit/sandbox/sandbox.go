@@ -65,6 +65,9 @@ type Sandbox struct {
 	lease     *environment.Lease // nil for an existing cluster
 	operators []*OperatorProcess
 	pods      *PodRunner // nil unless opts.WithoutOperators
+	ingress   IngressAddresses
+
+	stopIngress func() // nil without an Ingress controller
 
 	stopped chan struct{}
 	once    sync.Once
@@ -181,7 +184,9 @@ func (s *Sandbox) acquire(ctx context.Context) error {
 	}
 	if nodes := s.opts.Real; nodes != nil {
 		request.Tier = cluster.Real
-		request.Real = environment.RealNodes{NodePrograms: nodes.Programs.Dir, Images: nodes.Images}
+		request.Real = environment.RealNodes{
+			NodePrograms: nodes.Programs.Dir, Images: nodes.Images, Ingress: nodes.Ingress,
+		}
 	}
 	lease, err := environment.Acquire(ctx, request)
 	if err != nil {
@@ -189,6 +194,11 @@ func (s *Sandbox) acquire(ctx context.Context) error {
 	}
 	s.lease = lease
 	s.config = lease.Config
+	if request.Real.Ingress {
+		if err := s.serveIngress(); err != nil {
+			return err
+		}
+	}
 	s.report("control plane ready at %s after %.1f s", s.config.Host, time.Since(began).Seconds())
 	return nil
 }
@@ -380,6 +390,9 @@ func (s *Sandbox) Stop(ctx context.Context) error {
 	s.once.Do(func() {
 		close(s.stopped)
 		s.wg.Wait()
+		if s.stopIngress != nil {
+			s.stopIngress()
+		}
 		if s.pods != nil {
 			_ = s.pods.Stop() // remaining objects disappear with the cluster
 		}
