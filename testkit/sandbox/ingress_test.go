@@ -39,7 +39,7 @@ func TestIngressAddresses(t *testing.T) {
 	server.Start()
 	defer server.Close()
 
-	s := &Sandbox{lease: &environment.Lease{Dir: dir}}
+	s := &Sandbox{lease: &environment.Lease{Dir: dir}, opts: Options{Real: &RealNodes{Ingress: true}}}
 	if err := s.serveIngress(); err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func TestIngressAddresses(t *testing.T) {
 		}
 		_ = conn.Close()
 	}
-	s.stopIngress()
+	s.ingress.close()
 	for _, address := range []string{s.Ingress().HTTP, s.Ingress().HTTPS} {
 		waitClosed(t, address)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/assets"
 	"github.com/homeostat-dev/homeostat/testkit/assets/nodes/spec"
 	"github.com/homeostat-dev/homeostat/testkit/internal/egress"
+	"github.com/homeostat-dev/homeostat/testkit/internal/environment"
 	"github.com/homeostat-dev/homeostat/testkit/internal/manifest"
 	"github.com/homeostat-dev/homeostat/testkit/internal/realnode"
 )
@@ -24,6 +25,11 @@ type RealNodes struct {
 	Images []string
 	// Ingress starts an Ingress controller: see Sandbox.Ingress.
 	Ingress bool
+}
+
+// request returns what the cluster is started with.
+func (n *RealNodes) request() environment.RealNodes {
+	return environment.RealNodes{NodePrograms: n.Programs.Dir, Images: n.Images, Ingress: n.Ingress}
 }
 
 // startInPods builds the images of the operators, and installs the operators with their Deployments. With WithoutOperators
@@ -65,27 +71,40 @@ func (s *Sandbox) hub() realnode.Hub {
 	return realnode.Hub{Socket: filepath.Join(s.lease.Dir, spec.ControlSocket)}
 }
 
-// An IngressAddresses has the addresses of the Ingress controller on this machine, such as 127.0.0.1:34567.
+// IngressAddresses has the addresses of the Ingress controller on this machine, such as 127.0.0.1:34567.
 type IngressAddresses struct{ HTTP, HTTPS string }
 
 // Ingress returns the addresses of the Ingress controller, which are empty without RealNodes.Ingress. They are valid until
 // Stop. All users of the machine can connect to them.
-func (s *Sandbox) Ingress() IngressAddresses { return s.ingress }
+func (s *Sandbox) Ingress() IngressAddresses { return s.ingress.addresses }
+
+// An ingress has the loopback listeners for the Ingress controller, or none.
+type ingress struct {
+	addresses IngressAddresses
+	cancel    context.CancelFunc // nil without listeners
+}
+
+func (i *ingress) close() {
+	if i.cancel != nil {
+		i.cancel()
+	}
+}
 
 // serveIngress serves the Ingress controller at loopback addresses until Stop.
 func (s *Sandbox) serveIngress() error {
+	if s.opts.Real == nil || !s.opts.Real.Ingress {
+		return nil
+	}
 	ctx, cancel := context.WithCancel(context.Background())
-	s.stopIngress = cancel
+	s.ingress.cancel = cancel
 	for server, address := range map[string]*string{
-		spec.IngressHTTP: &s.ingress.HTTP, spec.IngressHTTPS: &s.ingress.HTTPS,
+		spec.IngressHTTP: &s.ingress.addresses.HTTP, spec.IngressHTTPS: &s.ingress.addresses.HTTPS,
 	} {
 		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", "0"))
 		if err != nil {
 			return fmt.Errorf("serving the Ingress controller: %w", err)
 		}
-		egress.Forward(ctx, listener, func(ctx context.Context) (net.Conn, error) {
-			return s.hub().Dial(ctx, server)
-		})
+		egress.Forward(ctx, listener, func(ctx context.Context) (net.Conn, error) { return s.hub().Dial(ctx, server) })
 		*address = listener.Addr().String()
 	}
 	return nil

@@ -12,8 +12,8 @@
 //	/size/PATH               the size of the file system in bytes
 //	/allocate?bytes=NUMBER   allocates memory and keeps it
 //
-// With -get URL it serves nothing: it prints the response to a GET request, for another host with -host HOST. It fails without
-// one within a second.
+// With -get URL it serves nothing: it prints the response to a GET request, for another host with -host HOST. It fails
+// without one within a second.
 //
 // With -lock FILE it appends a line to the file when it starts: the variable POD_UID, and "alone" or "beside another", which
 // means that another container holds the lock of the file. The latter is followed by a line with "alone" when the other

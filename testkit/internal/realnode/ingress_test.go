@@ -55,7 +55,8 @@ func get(ctx context.Context, transport http.RoundTripper, url string) (string, 
 }
 
 // The host and the longest path decide which pod responds, an exact host before one with a wildcard, which may have a
-// certificate. Other classes and hosts are not served. Pods reach the controller by its Service, whose address the Ingress has in its status.
+// certificate. Other classes and hosts are not served. Pods reach the controller by its Service, whose address the Ingress
+// has in its status.
 func TestIngress(t *testing.T) {
 	t.Parallel()
 	k := start(t)
@@ -113,7 +114,8 @@ func TestIngress(t *testing.T) {
 		addresses := i.Status.LoadBalancer.Ingress
 		return len(addresses) == 1 && addresses[0].IP == service.Spec.ClusterIP
 	}))
-	out, err := k.Exec("below", "main", "/program", "-host", host("exact"), "-get", "http://ingress.kube-system.svc.cluster.local")
+	const url = "http://ingress.kube-system.svc.cluster.local"
+	out, err := k.Exec("below", "main", "/program", "-host", host("exact"), "-get", url)
 	if err != nil || out != "exact" {
 		t.Errorf("a pod got %q, %v", out, err)
 	}
