@@ -35,6 +35,8 @@ type RealNodes struct {
 	// RestartBackoff is the longest time that kubelet waits before it starts a container again that ends repeatedly, from 1 s
 	// to 300 s, in whole seconds. 0 means 300 s.
 	RestartBackoff time.Duration
+	// Ingress starts an Ingress controller with a default IngressClass: see [K.IngressTransport].
+	Ingress bool
 }
 
 // defaultRealNodes is enough for a pod to move to another node.

@@ -62,6 +62,8 @@ type Options struct {
 	// RestartBackoff is the longest time that the kubelet of a real node waits before it starts a container again, in whole
 	// seconds; 0 means 300 s.
 	RestartBackoff time.Duration
+	// Ingress starts an Ingress controller beside real nodes: see the default IngressClass and Service kube-system/ingress.
+	Ingress bool
 	// Binaries is the folder with the programs: etcd and kube-apiserver; for Workloads also
 	// kube-controller-manager, kube-scheduler and kwok.
 	Binaries string

@@ -22,11 +22,13 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/homeostat-dev/homeostat/testkit/assets"
+	"github.com/homeostat-dev/homeostat/testkit/assets/nodes/ingressobjects"
 	"github.com/homeostat-dev/homeostat/testkit/assets/nodes/spec"
 	"github.com/homeostat-dev/homeostat/testkit/assets/nodes/volumeobjects"
 	"github.com/homeostat-dev/homeostat/testkit/internal/egress"
 	"github.com/homeostat-dev/homeostat/testkit/internal/manifest"
 	"github.com/homeostat-dev/homeostat/testkit/internal/process"
+	"github.com/homeostat-dev/homeostat/testkit/internal/realnode"
 )
 
 // realControllers are the controllers for volumes and Services that simulated nodes do without.
@@ -53,6 +55,10 @@ func (c *Cluster) newRealNetwork() *realNetwork {
 		ClientCA: c.path("tls.crt"), DiskBytes: defaultDisk, LeaseSeconds: int(c.opts.NodeLease / time.Second),
 		RestartBackoffSeconds: int(c.opts.RestartBackoff / time.Second),
 	}}
+	if c.opts.Ingress {
+		n.tokens[spec.IngressUser] = rand.Text()
+		n.spec.IngressToken = c.path("ingress.token")
+	}
 	for i := range c.opts.Nodes {
 		name := nodeName(i)
 		n.tokens[spec.NodeUserPrefix+name] = rand.Text()
@@ -109,7 +115,7 @@ func (c *Cluster) startReal(ctx context.Context) error {
 		return err
 	}
 	for _, create := range []func(context.Context) error{
-		func(ctx context.Context) error { return createDNS(ctx, client) }, c.createVolumeObjects,
+		func(ctx context.Context) error { return createDNS(ctx, client) }, c.createVolumeObjects, c.prepareIngress,
 	} {
 		if err := c.real.process.WaitReady(ctx, create); err != nil {
 			return err
@@ -132,10 +138,13 @@ func (c *Cluster) startHub() error {
 	if n.spec.APIServerPort, err = strconv.Atoi(port); err != nil {
 		return fmt.Errorf("finding the port of the API server: %w", err)
 	}
-	if err := egress.Forward(c.ctx, n.spec.APIServer, c.host); err != nil {
+	if err := c.forwardAPIServer(); err != nil {
 		return err
 	}
 	files := map[string][]byte{}
+	if n.spec.IngressToken != "" {
+		files[n.spec.IngressToken] = []byte(n.tokens[spec.IngressUser])
+	}
 	users := map[string]string{n.spec.Nodes[0].ProxyKubeconfig: spec.ProxyUser}
 	for _, node := range n.spec.Nodes {
 		users[node.Kubeconfig] = spec.NodeUserPrefix + node.Name
@@ -169,6 +178,18 @@ func (c *Cluster) startHub() error {
 	}
 	c.processes = append(c.processes, n.process)
 	c.opts.Started(Component{Name: spec.Hub, ID: n.process.ID(), LogFile: n.process.LogFile})
+	return nil
+}
+
+// forwardAPIServer serves the API server at a unix socket.
+func (c *Cluster) forwardAPIServer() error {
+	listener, err := new(net.ListenConfig).Listen(c.ctx, "unix", c.real.spec.APIServer)
+	if err != nil {
+		return fmt.Errorf("serving the API server at a socket: %w", err)
+	}
+	egress.Forward(c.ctx, listener, func(ctx context.Context) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "tcp", c.host)
+	})
 	return nil
 }
 
@@ -209,18 +230,41 @@ func createDNS(ctx context.Context, client kubernetes.Interface) error {
 	return nil
 }
 
+// prepareIngress creates the objects of the Ingress controller. It returns an error until the controller serves.
+func (c *Cluster) prepareIngress(ctx context.Context) error {
+	if !c.opts.Ingress {
+		return nil
+	}
+	conn, err := realnode.Hub{Socket: c.hubSocket()}.Dial(ctx, spec.IngressHTTPS)
+	if err != nil {
+		return err
+	}
+	if err := conn.Close(); err != nil {
+		return fmt.Errorf("closing a connection to the Ingress controller: %w", err)
+	}
+	if err := c.install(ctx, ingressobjects.Objects()); err != nil {
+		return fmt.Errorf("creating the objects of the Ingress controller: %w", err)
+	}
+	return nil
+}
+
 // createVolumeObjects creates the kinds of snapshots and the classes of the volumes' driver.
 func (c *Cluster) createVolumeObjects(ctx context.Context) error {
 	for _, text := range []string{volumeobjects.Definitions(), volumeobjects.Classes} {
-		objects, err := manifest.Decode([]byte(text))
-		if err != nil {
-			return fmt.Errorf("reading the objects of the volumes' driver: %w", err)
-		}
-		if err := manifest.Install(ctx, c.Config(), objects); err != nil {
+		if err := c.install(ctx, text); err != nil {
 			return fmt.Errorf("creating the objects of the volumes' driver: %w", err)
 		}
 	}
 	return nil
+}
+
+// install applies the objects of a YAML text.
+func (c *Cluster) install(ctx context.Context, text string) error {
+	objects, err := manifest.Decode([]byte(text))
+	if err != nil {
+		return err
+	}
+	return manifest.Install(ctx, c.Config(), objects)
 }
 
 // stopTimeout bounds the end of all processes of the nodes.

@@ -65,6 +65,7 @@ type Sandbox struct {
 	lease     *environment.Lease // nil for an existing cluster
 	operators []*OperatorProcess
 	pods      *PodRunner // nil unless opts.WithoutOperators
+	ingress   ingress
 
 	stopped chan struct{}
 	once    sync.Once
@@ -181,7 +182,7 @@ func (s *Sandbox) acquire(ctx context.Context) error {
 	}
 	if nodes := s.opts.Real; nodes != nil {
 		request.Tier = cluster.Real
-		request.Real = environment.RealNodes{NodePrograms: nodes.Programs.Dir, Images: nodes.Images}
+		request.Real = nodes.request()
 	}
 	lease, err := environment.Acquire(ctx, request)
 	if err != nil {
@@ -189,6 +190,9 @@ func (s *Sandbox) acquire(ctx context.Context) error {
 	}
 	s.lease = lease
 	s.config = lease.Config
+	if err := s.serveIngress(); err != nil {
+		return err
+	}
 	s.report("control plane ready at %s after %.1f s", s.config.Host, time.Since(began).Seconds())
 	return nil
 }
@@ -380,6 +384,7 @@ func (s *Sandbox) Stop(ctx context.Context) error {
 	s.once.Do(func() {
 		close(s.stopped)
 		s.wg.Wait()
+		s.ingress.close()
 		if s.pods != nil {
 			_ = s.pods.Stop() // remaining objects disappear with the cluster
 		}

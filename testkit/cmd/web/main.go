@@ -12,7 +12,8 @@
 //	/size/PATH               the size of the file system in bytes
 //	/allocate?bytes=NUMBER   allocates memory and keeps it
 //
-// With -get URL it serves nothing: it prints the response to a GET request. It fails without one within a second.
+// With -get URL it serves nothing: it prints the response to a GET request, for another host with -host HOST. It fails
+// without one within a second.
 //
 // With -lock FILE it appends a line to the file when it starts: the variable POD_UID, and "alone" or "beside another", which
 // means that another container holds the lock of the file. The latter is followed by a line with "alone" when the other
@@ -40,10 +41,11 @@ func main() {
 	load := flag.String("load", "", "the file to serve as it is now")
 	lock := flag.String("lock", "", "the file to lock")
 	url := flag.String("get", "", "the URL to get")
+	host := flag.String("host", "", "the host that -get asks for, instead of that of the URL")
 	flag.Parse()
 	do := func() error { return run(*load, *lock) }
 	if *url != "" {
-		do = func() error { return get(*url) }
+		do = func() error { return get(*url, *host) }
 	}
 	if err := do(); err != nil {
 		log.Fatal(err)
@@ -51,13 +53,14 @@ func main() {
 }
 
 // get prints a response.
-func get(url string) error {
+func get(url, host string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return fmt.Errorf("getting: %w", err)
 	}
+	request.Host = host
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return fmt.Errorf("getting: %w", err)

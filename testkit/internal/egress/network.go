@@ -1,26 +1,21 @@
 package egress
 
 import (
-	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"net"
-	"net/http"
 	"net/netip"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/homeostat-dev/homeostat/testkit/internal/realnode"
 )
 
-// Forward serves a unix socket whose connections reach an address of this machine, until ctx ends.
-func Forward(ctx context.Context, socket, address string) error {
-	listener, err := new(net.ListenConfig).Listen(ctx, "unix", socket)
-	if err != nil {
-		return fmt.Errorf("serving %s at a socket: %w", address, err)
-	}
+// Forward connects the clients of a listener with a server until ctx ends, and closes the listener then.
+func Forward(ctx context.Context, listener net.Listener, dial func(context.Context) (net.Conn, error)) {
 	context.AfterFunc(ctx, func() { _ = listener.Close() })
 	go func() {
 		for {
@@ -29,16 +24,15 @@ func Forward(ctx context.Context, socket, address string) error {
 				return
 			}
 			if err == nil {
-				go forward(ctx, client, address)
+				go forward(ctx, client, dial)
 			}
 		}
 	}()
-	return nil
 }
 
-func forward(ctx context.Context, client net.Conn, address string) {
+func forward(ctx context.Context, client net.Conn, dial func(context.Context) (net.Conn, error)) {
 	defer func() { _ = client.Close() }()
-	server, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	server, err := dial(ctx)
 	if err != nil {
 		return
 	}
@@ -59,44 +53,8 @@ func (p *proxy) dialNetwork(ctx context.Context, address string) (net.Conn, erro
 	if p.hub == "" || err != nil || ip.IsLoopback() {
 		return new(net.Dialer).DialContext(ctx, "tcp", address)
 	}
-	conn, err := new(net.Dialer).DialContext(ctx, "unix", p.hub)
-	if err != nil {
-		return nil, fmt.Errorf("connecting to the network of the nodes: %w", err)
-	}
-	connected, err := requestConnection(ctx, conn, address)
-	if err != nil {
-		return nil, errors.Join(err, conn.Close())
-	}
-	return connected, nil
+	return realnode.Hub{Socket: p.hub}.Dial(ctx, address)
 }
-
-// requestConnection asks a proxy for a connection to an address.
-func requestConnection(ctx context.Context, conn net.Conn, address string) (net.Conn, error) {
-	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
-	defer stop()
-	if _, err := fmt.Fprintf(conn, "CONNECT %[1]s HTTP/1.1\r\nHost: %[1]s\r\n\r\n", address); err != nil {
-		return nil, fmt.Errorf("connecting to %s: %w", address, err)
-	}
-	reader := bufio.NewReader(conn)
-	response, err := http.ReadResponse(reader, nil) //nolint:bodyclose // the body is the connection
-	if err != nil {
-		return nil, fmt.Errorf("connecting to %s: %w", address, err)
-	}
-	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("connecting to %s: %s", address, response.Status)
-	}
-	return &bufferedConn{Conn: conn, reader: reader}, nil
-}
-
-// bufferedConn is a connection of which something was read.
-type bufferedConn struct {
-	net.Conn
-
-	reader *bufio.Reader
-}
-
-// Read implements [net.Conn].
-func (c *bufferedConn) Read(data []byte) (int, error) { return c.reader.Read(data) }
 
 // endpoint returns the address of a ready pod for a port of a Service.
 func (p *proxy) endpoint(ctx context.Context, service *corev1.Service, port string) (string, error) {

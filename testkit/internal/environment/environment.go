@@ -60,6 +60,7 @@ type RealNodes struct {
 	Images         []string      `json:"images,omitempty"`
 	NodeLease      time.Duration `json:"nodeLease,omitempty"`
 	RestartBackoff time.Duration `json:"restartBackoff,omitempty"`
+	Ingress        bool          `json:"ingress,omitempty"`
 }
 
 // A Lease is the use of an environment. It ends with Release or with the process, whichever is first.

@@ -4,10 +4,13 @@ package hub
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
+	"github.com/homeostat-dev/homeostat/testkit/assets/nodes/ingressobjects"
 	"github.com/homeostat-dev/homeostat/testkit/assets/nodes/spec"
 	"github.com/homeostat-dev/homeostat/testkit/assets/nodes/system"
 )
@@ -15,7 +18,7 @@ import (
 // restartInterval is the pause before a program that has ended is started again.
 const restartInterval = time.Second
 
-// startPrograms starts what a cluster runs beside its nodes: the DNS server, and the controllers of volumes.
+// startPrograms starts what a cluster runs beside its nodes: the DNS server, and the controllers of volumes and Ingresses.
 func (h *hub) startPrograms() error {
 	corefile := filepath.Join(h.Dir, "Corefile")
 	if err := h.writeDNS(corefile); err != nil {
@@ -25,11 +28,15 @@ func (h *hub) startPrograms() error {
 		return fmt.Errorf("making the folder of the volumes: %w", err)
 	}
 	socket := filepath.Join(h.Dir, "csi.sock")
-	for program, args := range map[string][]string{
+	programs := map[string][]string{
 		spec.CoreDNS:  {"-conf", corefile},
 		spec.Volume:   {"controller", "--socket", socket, "--dir", h.Volumes()},
 		spec.Sidecars: {"--kubeconfig", h.Kubeconfig, "--csi-address", socket},
-	} {
+	}
+	if h.IngressToken != "" {
+		programs[spec.Ingress] = h.ingressArgs()
+	}
+	for program, args := range programs {
 		command := system.Command{
 			Args: append([]string{filepath.Join(h.Programs, program)}, args...), Log: h.Log(program),
 		}
@@ -40,4 +47,14 @@ func (h *hub) startPrograms() error {
 		go h.init.Keep(command, child, restartInterval)
 	}
 	return nil
+}
+
+// ingressArgs returns the arguments of the Ingress controller: see its main.go.
+func (h *hub) ingressArgs() []string {
+	return []string{
+		"--api-server", "https://" + net.JoinHostPort(spec.HubAddress, strconv.Itoa(h.APIServerPort)),
+		"--certificate-authority", h.ClientCA, "--token-file", h.IngressToken,
+		"--class", ingressobjects.Class, "--service", ingressobjects.Service,
+		"--http", spec.IngressHTTP, "--https", spec.IngressHTTPS,
+	}
 }

@@ -7,7 +7,8 @@ import (
 
 // The addresses exist only in network namespaces that have no other ones: they cannot conflict with those of the machine.
 const (
-	// HubAddress is the address of the API server, the DNS server and the image registry in the network of the nodes.
+	// HubAddress is the address of the API server, the DNS server, the image registry and the Ingress controller in the
+	// network of the nodes.
 	HubAddress = "10.88.0.1"
 	// PodNetwork has the addresses of all pods.
 	PodNetwork = "10.244.0.0/16"
@@ -16,6 +17,9 @@ const (
 	Kubernetes = "10.0.0.1"
 	// RegistryPort is the port of the image registry at HubAddress.
 	RegistryPort = 5000
+	// IngressHTTP and IngressHTTPS are the addresses of the Ingress controller.
+	IngressHTTP  = HubAddress + ":80"
+	IngressHTTPS = HubAddress + ":443"
 	// MaxNodes is the greatest number of nodes.
 	MaxNodes = 250
 )

@@ -30,6 +30,8 @@ type Network struct {
 	LeaseSeconds int `json:"leaseSeconds,omitempty"`
 	// RestartBackoffSeconds is the longest time that kubelet waits before it starts a container again. 0 means 300.
 	RestartBackoffSeconds int `json:"restartBackoffSeconds,omitempty"`
+	// IngressToken is the file with the token of the Ingress controller. Empty means that there is none.
+	IngressToken string `json:"ingressToken,omitempty"`
 }
 
 // A Node is a node of a Network.
@@ -62,6 +64,8 @@ const (
 	// Volume is the driver of volumes: see package volume. Sidecars are its controllers, an executable of their own.
 	Volume   = "homeostat-volume"
 	Sidecars = "sidecars"
+	// Ingress is the Ingress controller, an executable of its own.
+	Ingress = "ingress"
 	// Pause is the first process of each pod, an executable of its own.
 	Pause = "pause"
 )
@@ -69,9 +73,10 @@ const (
 // PauseImage is the name of the image with Pause.
 const PauseImage = "testkit/pause:1"
 
-// The users of the nodes' programs.
+// The users of the programs.
 const (
 	NodeUserPrefix = "system:node:"
 	NodeGroup      = "system:nodes"
 	ProxyUser      = "system:kube-proxy"
+	IngressUser    = "testkit:ingress"
 )

@@ -37,8 +37,9 @@ takes some minutes; after that it takes seconds.
         With --detach return when all samples are Ready; "testkit down" stops it. With --bare install nothing: you do, with
         kubectl, Helm or OLM. The image may have any registry and tag. The operator's pods run as processes here, with the
         rights of their ServiceAccounts. With --real the nodes are real: pods are containers, without Docker, and find the
-        images in the files *.tar of the folders of --images; it needs root on Linux. With --context use the cluster of
-        that context of your kubeconfig instead: operators and samples are installed there, and stay.
+        images in the files *.tar of the folders of --images; an Ingress controller serves at addresses of this machine. It
+        needs root on Linux. With --context use the cluster of that context of your kubeconfig instead: operators and samples
+        are installed there, and stay.
   testkit kubeconfig
         Print the path of the kubeconfig of what "testkit up" runs.
   testkit down [--all]

@@ -34,6 +34,8 @@ type status struct {
 	// Kubeconfig and Programs are set when the cluster is usable. Programs is the folder with kubectl.
 	Kubeconfig string `json:"kubeconfig,omitempty"`
 	Programs   string `json:"programs,omitempty"`
+	// Ingress has the addresses of the Ingress controller of real nodes.
+	Ingress sandbox.IngressAddresses `json:"ingress,omitzero"`
 	// Lines lists all lines reported so far.
 	Lines []string `json:"lines,omitempty"`
 	// Ready reports that all samples have been Ready once. SampleCommands are commands to try then.

@@ -343,6 +343,11 @@ func readyText(s status, stop string) []string {
 		parts = append(parts, "Nothing is installed. As soon as you install an operator, its pods run as processes here: "+
 			installCommand(s.Dirs[0]))
 	}
+	if s.Ingress.HTTP != "" {
+		parts = append(parts, "Ingresses are served at "+s.Ingress.HTTP+", and with TLS at "+s.Ingress.HTTPS+":\n\n"+
+			"  curl --connect-to ::"+s.Ingress.HTTP+" http://HOST\n"+
+			"  curl --connect-to ::"+s.Ingress.HTTPS+" https://HOST")
+	}
 	parts = append(parts, "To stop it: "+stop)
 	if len(s.SampleCommands) > 0 {
 		parts = append(parts, "Things to try:\n\n  "+strings.Join(s.SampleCommands, "\n  "))
