@@ -208,6 +208,7 @@ test/nodes: images-base $(TESTKIT) ## Run containers and the operators' pods on 
 	@$(TESTKIT) assets >/dev/null
 	@TESTKIT_NODES=1 CGO_ENABLED=0 go test -vet=off -ldflags=-w -count 1 -p 1 $(if $(LONG),-timeout 90m,-short -timeout 30m) \
 		$(ARGS) ./testkit/cluster ./testkit/assets/nodes/... $(ON_NODES:%=./%)
+	@TESTKIT_NODES=1 CGO_ENABLED=0 $(OLM) test -tags $(OLM_TAGS) -vet=off -ldflags=-w -count 1 -timeout 30m $(ARGS) ./e2e/realnodes
 
 test/images-base: ## Build the base images twice and run what is in them; needs root, Debian 12 and its network (ARGS='-run MariaDB')
 	@GOWORK=off go -C tools/images test -count 1 -timeout 30m $(or $(ARGS),-run '^TestReal') .
