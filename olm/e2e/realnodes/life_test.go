@@ -103,13 +103,13 @@ func (s *suite) waitSubscriptions(version string) {
 // checkCertificate expects a pod to mount the Secret with the certificate that OLM has made.
 func (s *suite) checkCertificate(pod *corev1.Pod) {
 	s.t.Helper()
-	const secret = "mailbox-operator-service-cert" //nolint:gosec // its name
+	const name = "mailbox-operator-service-cert"
 	mounted := slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
-		return v.Secret != nil && v.Secret.SecretName == secret &&
+		return v.Secret != nil && v.Secret.SecretName == name &&
 			slices.ContainsFunc(pod.Spec.Containers[0].VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == v.Name })
 	})
 	if !mounted {
-		s.t.Errorf("pod %s does not mount Secret %s", pod.Name, secret)
+		s.t.Errorf("pod %s does not mount Secret %s", pod.Name, name)
 	}
 }
 

@@ -25,8 +25,8 @@ const (
 // user is the user of OLM's pods, as in OLM's own images.
 const user = 1001
 
-// Images returns the images of OLM's pods by name. programs is a folder of [Build]. base is an image with cp, such as busybox:
-// the pods of catalogs and bundles copy programs with it.
+// Images returns the images of OLM's pods by name. programs is a folder of [Build]. base is an image with cp, such as
+// busybox: the pods of catalogs and bundles copy programs with it.
 func Images(programs string, base v1.Image) (map[string]v1.Image, error) {
 	images := map[string]v1.Image{}
 	for name, contents := range map[string]map[string]string{ // files in the image, by program
