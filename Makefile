@@ -213,6 +213,7 @@ test/nodes: images-base $(TESTKIT) ## Run containers and the operators' pods on 
 	@$(TESTKIT) assets --real >/dev/null
 	@TESTKIT_NODES=1 $(call gotestsum,nodes,./testkit/cluster ./testkit/assets/nodes/... $(ON_NODES:%=./%)) \
 		-count 1 -p 1 $(if $(LONG),-timeout 90m,-short -timeout 30m) $(ARGS)
+	@TESTKIT_NODES=1 $(OLM) test -tags $(OLM_TAGS) -vet=off -ldflags=-w -count 1 -timeout 30m $(ARGS) ./e2e/realnodes
 
 test/nodes-smoke: $(TESTKIT) # a pod, its network and its volume: what every test on real nodes needs
 	@$(call on-nodes,TESTKIT_NODES=1 $(call gotestsum,nodes-smoke,./testkit/internal/realnode) -short -timeout 10m -run '$(SMOKE)')

@@ -136,7 +136,7 @@ func (s *suite) offer(catalog *declcfg.DeclarativeConfig, source *v1alpha1.Catal
 	} else {
 		s.k.Update(source, func() { source.Spec.Address = address })
 	}
-	waitCatalogReady(s.k, source)
+	s.k.Eventually(source, testkit.Match("connected", v0.IsConnected))
 	return source
 }
 
@@ -245,12 +245,12 @@ func (s *suite) uninstallAll() {
 // waitReinstalled is waitInstalled after uninstallAll.
 func (s *suite) waitReinstalled(version string, subscribe func(operator string)) {
 	s.t.Helper()
-	eventuallyStable(s.k, "OLM to settle again at "+version, func(ctx context.Context) error {
+	s.k.Wait("OLM to settle again at "+version, fixture.Stable(func(ctx context.Context) error {
 		if err := s.recreateSubscriptions(ctx, subscribe); err != nil {
 			return err
 		}
-		return checkSubscriptions(ctx, s.k.Client, s.all(version))
-	})
+		return v0.CheckInstalled(ctx, s.k.Client, s.all(version))
+	}))
 	s.logElapsed("all operators are at " + version)
 }
 
@@ -300,13 +300,13 @@ func (s *suite) subscribeTo(version string) {
 	for name := range s.projects {
 		subscribe(name)
 	}
-	eventuallyStable(s.k, "all operators to be back at "+version, func(ctx context.Context) error {
+	s.k.Wait("all operators to be back at "+version, fixture.Stable(func(ctx context.Context) error {
 		errs := []error{s.recreateSubscriptions(ctx, subscribe)}
 		for name := range s.projects {
 			errs = append(errs, s.approve(ctx, name, name+"-operator.v"+version))
 		}
 		return errors.Join(errs...)
-	})
+	}))
 	s.logElapsed("all operators are back at " + version)
 }
 

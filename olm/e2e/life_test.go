@@ -9,6 +9,7 @@ import (
 	"github.com/homeostat-dev/homeostat/olm"
 	"github.com/homeostat-dev/homeostat/olm/internal/fixture"
 	"github.com/homeostat-dev/homeostat/olm/internal/v0"
+	"github.com/homeostat-dev/homeostat/testkit"
 )
 
 // OLM installs all operators from the published catalog with the unchanged manifests. It runs a pod with the image of the
@@ -24,7 +25,7 @@ func TestLife(t *testing.T) {
 	source.Name = "homeostat"
 	source.Namespace = v0.Namespace
 	s.apply("catalog")
-	waitCatalogReady(s.k, source)
+	s.k.Eventually(source, testkit.Match("connected", v0.IsConnected))
 	s.subscribe()
 	s.waitInstalled(previous)
 	objects := s.populate(live)

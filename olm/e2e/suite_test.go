@@ -1,6 +1,8 @@
 package e2e_test
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -113,7 +115,10 @@ func (s *suite) serve(catalog *declcfg.DeclarativeConfig) (address string) {
 // waitInstalled waits until each operator is installed in a version, and OLM has nothing left to do.
 func (s *suite) waitInstalled(version string) {
 	s.t.Helper()
-	waitSubscriptions(s.k, s.all(version))
+	want := s.all(version)
+	s.k.Wait(fmt.Sprintf("OLM to settle at %v", want), fixture.Stable(func(ctx context.Context) error {
+		return v0.CheckInstalled(ctx, s.k.Client, want)
+	}))
 	s.logElapsed("all operators are at " + version)
 }
 

@@ -13,10 +13,8 @@ import (
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
 	appsv1 "k8s.io/api/apps/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -158,24 +156,7 @@ func setRef(t *testing.T, catalog *unstructured.Unstructured, ref string) {
 
 // waitServed waits until OLM serves the current content of a catalog.
 func waitServed(k *testkit.K, catalog *unstructured.Unstructured) {
-	k.Eventually(catalog, testkit.Match("served", func(u *unstructured.Unstructured) bool {
-		serving, progressing := condition(u, "Serving"), condition(u, "Progressing")
-		return serving != nil && serving.Status == metav1.ConditionTrue && serving.ObservedGeneration == u.GetGeneration() &&
-			progressing != nil && progressing.Reason == "Succeeded" && progressing.ObservedGeneration == u.GetGeneration()
-	}))
-}
-
-// condition returns a condition of an object, or nil.
-func condition(u *unstructured.Unstructured, kind string) *metav1.Condition {
-	var typed struct {
-		Status struct {
-			Conditions []metav1.Condition `json:"conditions"`
-		} `json:"status"`
-	}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &typed); err != nil {
-		return nil
-	}
-	return apimeta.FindStatusCondition(typed.Status.Conditions, kind)
+	k.Eventually(catalog, testkit.Match("served", v1.IsServed))
 }
 
 // install applies the manifests of the operator.
@@ -198,9 +179,7 @@ func (i *installation) install() {
 func (i *installation) waitInstalled(version string) {
 	i.t.Helper()
 	i.k.Eventually(i.extension, testkit.Match("installed at "+version, func(u *unstructured.Unstructured) bool {
-		installed, progressing := condition(u, "Installed"), condition(u, "Progressing")
-		return i.installed(u) == version && installed.Status == metav1.ConditionTrue && progressing != nil &&
-			progressing.Status == metav1.ConditionTrue && progressing.Reason == "Succeeded"
+		return v1.IsInstalled(u, version)
 	}))
 	for _, crd := range i.definitions(version) {
 		i.k.Eventually(crd, testkit.Condition("Established", metav1.ConditionTrue))
@@ -211,12 +190,6 @@ func (i *installation) waitInstalled(version string) {
 	if got != want || !strings.Contains(got, "@sha256:") {
 		i.t.Errorf("the Deployment has the image %s, want %s with its digest", got, want)
 	}
-}
-
-// installed returns the installed version, from the status.
-func (i *installation) installed(u *unstructured.Unstructured) string {
-	version, _, _ := unstructured.NestedString(u.Object, "status", "install", "bundle", "version")
-	return version
 }
 
 func (i *installation) deployment(version string) v1alpha1.StrategyDeploymentSpec {

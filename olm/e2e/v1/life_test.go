@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/homeostat-dev/homeostat/olm/internal/fixture"
+	"github.com/homeostat-dev/homeostat/olm/internal/v1"
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
@@ -95,9 +96,9 @@ func (i *installation) downgrade(objects []*unstructured.Unstructured) {
 	before := i.stableChildren(i.Repaired)
 	i.pin(i.Current)
 	i.k.Eventually(i.extension, testkit.Match("the older version is refused", func(u *unstructured.Unstructured) bool {
-		p := condition(u, "Progressing")
+		p := v1.Condition(u, "Progressing")
 		return p != nil && p.Reason == "Retrying" && strings.Contains(p.Message, "no bundles found") &&
-			strings.Contains(p.Message, i.Current) && i.installed(u) == i.Repaired
+			strings.Contains(p.Message, i.Current) && v1.Installed(u) == i.Repaired
 	}))
 	i.k.Update(i.extension, func() { i.set("SelfCertified", append(catalogPath, "upgradeConstraintPolicy")...) })
 	i.waitInstalled(i.Current)
@@ -137,7 +138,7 @@ func (i *installation) waitRejected(version string, fields map[string][]string) 
 	i.t.Helper()
 	had := ""
 	i.k.Eventually(i.extension, testkit.Match("the upgrade is refused", func(u *unstructured.Unstructured) bool {
-		p := condition(u, "Progressing")
+		p := v1.Condition(u, "Progressing")
 		if p == nil || p.Reason != "Retrying" || !strings.Contains(p.Message, version) {
 			return false
 		}
@@ -149,8 +150,8 @@ func (i *installation) waitRejected(version string, fields map[string][]string) 
 				}
 			}
 		}
-		had = i.installed(u)
-		return condition(u, "Installed").Status == metav1.ConditionTrue
+		had = v1.Installed(u)
+		return v1.Condition(u, "Installed").Status == metav1.ConditionTrue
 	}))
 	if had == version {
 		i.t.Errorf("OLM says that it has both refused and installed %s", version)

@@ -78,7 +78,8 @@ func Build(ctx context.Context, module string, notice func(string)) (string, err
 	return programs.Build(ctx, programs.Source{
 		Module: module,
 		Packages: []string{
-			manager + "/cmd/catalog", manager + "/cmd/olm", "github.com/operator-framework/operator-registry/cmd/opm",
+			manager + "/cmd/catalog", manager + "/cmd/olm", manager + "/cmd/copy-content", manager + "/util/cpb",
+			"github.com/operator-framework/operator-registry/cmd/opm", "github.com/grpc-ecosystem/grpc-health-probe",
 		},
 		Edits: []programs.Edit{{Package: manager + "/pkg/lib/server", File: "server.go", Old: `":8080"`, New: `"127.0.0.1:0"`}},
 	}, notice)

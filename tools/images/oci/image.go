@@ -14,6 +14,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/static"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
@@ -27,6 +28,29 @@ type File struct {
 
 // Layer returns a layer with the files in the given order, each after its parent folders.
 func Layer(files ...File) (v1.Layer, error) {
+	data, err := pack(files)
+	if err != nil {
+		return nil, err
+	}
+	l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil },
+		tarball.WithMediaType(types.OCILayer))
+	if err != nil {
+		return nil, fmt.Errorf("compressing a layer: %w", err)
+	}
+	return l, nil
+}
+
+// UncompressedLayer returns a Layer that is not compressed. It is faster for an image that stays on this machine.
+func UncompressedLayer(files ...File) (v1.Layer, error) {
+	data, err := pack(files)
+	if err != nil {
+		return nil, err
+	}
+	return static.NewLayer(data, types.OCIUncompressedLayer), nil
+}
+
+// pack returns a tar archive of the files and their parent folders.
+func pack(files []File) ([]byte, error) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	folders := map[string]bool{}
@@ -53,12 +77,7 @@ func Layer(files ...File) (v1.Layer, error) {
 	if err := w.Close(); err != nil {
 		return nil, fmt.Errorf("writing a layer: %w", err)
 	}
-	l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes())), nil },
-		tarball.WithMediaType(types.OCILayer))
-	if err != nil {
-		return nil, fmt.Errorf("compressing a layer: %w", err)
-	}
-	return l, nil
+	return b.Bytes(), nil
 }
 
 // Image builds an image of layers, for Linux.
