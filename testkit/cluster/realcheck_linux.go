@@ -49,13 +49,13 @@ func CheckReal() error {
 		strings.Join(missing, ", "), strings.Join(slices.Sorted(maps.Keys(install)), " "))
 }
 
-// checkNamespaces makes the namespaces of a node and a firewall in them. A container may forbid one, and a kernel may have no
-// nftables.
+// checkNamespaces makes the namespaces of a node and a firewall in them. A container may forbid one, and a kernel may not
+// have nftables.
 func checkNamespaces() error {
 	cmd := exec.Command("nft", "add", "table", "inet", "homeostat")
-	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWPID | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC,
-	}
+	const namespaces = syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWPID | syscall.CLONE_NEWUTS |
+		syscall.CLONE_NEWIPC
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: namespaces}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("real nodes need the right to make namespaces, and nftables in the kernel: nft: %w %s", err, out)
 	}

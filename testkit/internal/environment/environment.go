@@ -114,7 +114,7 @@ func key(req Request, slot int) string {
 	}
 	text := fmt.Sprintf("%d %s %s %q %d", protocol, req.Tier, req.Binaries, name, slot)
 	if req.Tier == cluster.Real {
-		text += fmt.Sprintf(" %d %q", req.Nodes, req.Real)
+		text += fmt.Sprintf(" %d %#v", req.Nodes, req.Real)
 	}
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:6])

@@ -13,8 +13,8 @@ import (
 // they cannot run. Otherwise they are skipped there, or fail if the environment variable CI is set.
 const Variable = "TESTKIT_NODES"
 
-// RealNodes decides whether a test may use real nodes with the images of some folders. It returns the reason to skip the test,
-// or the error to fail it with, or neither.
+// RealNodes decides whether a test may use real nodes with the images of some folders. It returns the reason to skip the
+// test, or the error to fail it with, or neither.
 func RealNodes(images []string) (skip, err error) {
 	if os.Getenv(Variable) == "0" {
 		return errors.New("real nodes are not tested with " + Variable + "=0"), nil
