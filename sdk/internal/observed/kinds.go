@@ -103,7 +103,9 @@ func (k *Kinds) isPrimary(ref *metav1.OwnerReference) bool {
 
 // Namespaced reports whether objects of that kind are namespaced. It assumes so for a kind that the API server does not
 // know.
-func (k *Kinds) Namespaced(gvk schema.GroupVersionKind) bool { return k.scope(gvk) != meta.RESTScopeNameRoot }
+func (k *Kinds) Namespaced(gvk schema.GroupVersionKind) bool {
+	return k.scope(gvk) != meta.RESTScopeNameRoot
+}
 
 // scope returns the scope of a kind. It is empty if the API server does not know the kind.
 func (k *Kinds) scope(gvk schema.GroupVersionKind) meta.RESTScopeName {

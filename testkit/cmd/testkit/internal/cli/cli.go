@@ -190,15 +190,15 @@ func (c *command) noArguments(name string, args []string) error {
 }
 
 func (c *command) assets(ctx context.Context, args []string) error {
-	real := false
-	rest, err := c.parse("assets", args, func(flags *flag.FlagSet) { flags.BoolVar(&real, "real", false, "") })
+	withNodes := false
+	rest, err := c.parse("assets", args, func(flags *flag.FlagSet) { flags.BoolVar(&withNodes, "real", false, "") })
 	if err != nil {
 		return err
 	}
 	if err := c.noArguments("assets", rest); err != nil {
 		return err
 	}
-	if real {
+	if withNodes {
 		if err := cluster.CheckReal(); err != nil {
 			return usagef("assets: --real: %w", err)
 		}
