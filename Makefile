@@ -100,6 +100,7 @@ unit:
 		grep -v 'database/internal/scripts$$') | grep -v 'no test files'
 
 test: test/tools $(TESTKIT) ## Test each property once on two shared control planes: 10 minutes on 2 cores, more the first time (ARGS='-run Name')
+	@$(call tool,tiers) . $(LEFT_OUT_LIST) >/dev/null # ends here if the list is wrong
 	@echo 'Compiling the tests, which takes minutes the first time; then each package has its line' >&2
 	@$(call shared-test,test,$$(go list work | grep -vE '/($(subst $() ,|,$(SLOW) $(ON_NODES)))$$' | $(longest-first))) \
 		-p $(PACKAGES_AT_ONCE) -short -timeout 20m $(if $(findstring -run,$(ARGS)),,-skip "$(LEFT_OUT)") $(ARGS)
