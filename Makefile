@@ -214,11 +214,12 @@ test/nodes: images-base $(TESTKIT) ## Run containers and the operators' pods on 
 	@$(TESTKIT) assets --real >/dev/null
 	@TESTKIT_NODES=1 $(call gotestsum,nodes,./testkit/cluster ./testkit/assets/nodes/... $(ON_NODES:%=./%)) \
 		-count 1 -p 1 $(if $(LONG),-timeout 90m,-short -timeout 30m) $(ARGS)
-	@TESTKIT_NODES=1 $(OLM) test -tags $(OLM_TAGS) -vet=off -ldflags=-w -count 1 -timeout 30m $(ARGS) ./e2e/realnodes
+	@$(if $(OLM_ON_NODES),TESTKIT_NODES=1 $(OLM) test -tags $(OLM_TAGS) -vet=off -ldflags=-w -count 1 -timeout 30m $(ARGS) $(OLM_ON_NODES))
 
 test/nodes-smoke: $(TESTKIT) # a pod, its network and its volume: what every test on real nodes needs
 	@$(call on-nodes,TESTKIT_NODES=1 $(call gotestsum,nodes-smoke,./testkit/internal/realnode) -short -timeout 10m -run '$(SMOKE)')
 
+OLM_ON_NODES = ./e2e/realnodes
 SMOKE = ^(TestFetch|TestVolumeIsOnOneNode)$$
 # Runs $(1) if this machine can run real nodes; if not, testkit says why, and CI fails.
 on-nodes = if $(TESTKIT) assets --real >/dev/null; then $(1); else test -z "$$CI"; fi

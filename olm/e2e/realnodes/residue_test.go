@@ -12,7 +12,8 @@ import (
 	"k8s.io/client-go/discovery"
 )
 
-// objects returns the names of all objects of the cluster except for events.
+// objects returns the names of all objects of the cluster except for events and leases: those of the nodes are made by
+// kubelets at any time.
 func (s *suite) objects() map[string]bool {
 	s.t.Helper()
 	all, err := s.listObjects(s.t.Context())
@@ -38,7 +39,7 @@ func (s *suite) listObjects(ctx context.Context) (map[string]bool, error) {
 			return nil, err
 		}
 		for _, resource := range group.APIResources {
-			if !slices.Contains(resource.Verbs, "list") || resource.Kind == "Event" {
+			if !slices.Contains(resource.Verbs, "list") || resource.Kind == "Event" || resource.Kind == "Lease" {
 				continue
 			}
 			list := &metav1.PartialObjectMetadataList{}
