@@ -36,8 +36,9 @@ func New(buckets *external.Kind[Bucket]) *sdk.Operator[*Site] {
 		Connect:     connect,
 		Reconcile: func(_ context.Context, p *sdk.Pass[*Site]) error {
 			data := sdk.External(p, buckets, "data", Bucket{Size: p.Object.Spec.Size})
+			p.Object.Status.LogsAddress = ""
 			if p.Object.Spec.Logs {
-				sdk.External(p, buckets, "logs", Bucket{Size: 1})
+				p.Object.Status.LogsAddress = sdk.External(p, buckets, "logs", Bucket{Size: 1}).Outputs["address"]
 			}
 			var options []sdk.ApplyOption
 			if !data.Exists() {

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/homeostat-dev/homeostat/sdk"
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
@@ -108,6 +109,36 @@ func TestAtRest(t *testing.T) {
 	k.Eventually(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: site.Name}}, testkit.Match("a new one",
 		func(now *corev1.ConfigMap) bool { return now.UID != cm.UID })) // the operator has reconciled
 	k.Consistently(site, quiet, testkit.Match("no other request", func(*Site) bool { return c.count() == before }))
+}
+
+// In each state in which the object is ready, a field of the status that Reconcile sets from an output is set.
+func TestReadyAfterOutputsWereRead(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	c := newCloud()
+	c.pending = 0
+	k.Run(New(Client{k.External(c, c.state).URL}.Buckets()))
+	site := newSite(1, false)
+	k.Apply(site)
+	k.Eventually(site, testkit.Ready())
+	k.Update(site, func() { site.Spec.Logs = true })
+	k.Eventually(site, testkit.Ready())
+	ready := 0
+	for _, state := range k.States(site) {
+		var s Site
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(state.Object, &s); err != nil {
+			t.Fatal(err)
+		}
+		if c := conditions.Get(&s, conditions.Ready); c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == 2 {
+			ready++
+			if s.Status.LogsAddress == "" {
+				t.Errorf("version %s of the site is ready without the address of the bucket for logs", s.ResourceVersion)
+			}
+		}
+	}
+	if ready == 0 {
+		t.Error("no state of the site is ready")
+	}
 }
 
 // A paused object and dry runs cause no request.

@@ -19,6 +19,7 @@ type cloud struct {
 	tokens   map[string]string  // IDs by token, also of former buckets
 	requests int
 	accepted string // the only accepted credentials; "" accepts all
+	pending  int    // observations until a new bucket is provisioned
 }
 
 type bucket struct {
@@ -36,7 +37,7 @@ func (b *bucket) isVisible() bool {
 }
 
 func newCloud() *cloud {
-	return &cloud{buckets: map[string]*bucket{}, tokens: map[string]string{}}
+	return &cloud{pending: 2, buckets: map[string]*bucket{}, tokens: map[string]string{}}
 }
 
 // ServeHTTP implements http.Handler.
@@ -91,7 +92,7 @@ func (c *cloud) create(token string, desired Bucket) (id string) {
 	if id = c.tokens[token]; id == "" {
 		id = rand.Text()
 		c.tokens[token] = id
-		c.buckets[id] = &bucket{size: desired.Size, pending: 2, created: time.Now()}
+		c.buckets[id] = &bucket{size: desired.Size, pending: c.pending, created: time.Now()}
 	}
 	return id
 }

@@ -32,6 +32,9 @@ type Spec struct {
 type Status struct {
 	conditions.Status  `json:",inline"`
 	external.Resources `json:",inline"`
+
+	// LogsAddress is the address of the bucket for logs.
+	LogsAddress string `json:"logsAddress,omitempty"`
 }
 
 // CommonStatus implements conditions.Object.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -96,7 +97,8 @@ func (k *Kinds) Apply(
 		}
 	}
 	for _, want := range p.External {
-		record(c.apply(find(stored.External, want), want))
+		before := find(stored.External, want)
+		record(awaitReconcile(want, before, c.apply(before, want)))
 	}
 	stored.External = result
 	p.ExternalErr = errors.Join(errs...)
@@ -147,6 +149,19 @@ func (*Kinds) Plan(p *desired.Pass) []desired.ExternalAction {
 		actions = append(actions, a)
 	}
 	return actions
+}
+
+// awaitReconcile returns the step of a desired resource that the reconcile has read as r. If the step has changed what an
+// operator reads of it, the object is not ready before the next reconcile has seen the change.
+func awaitReconcile(want desired.ExternalResource, r *external.Resource, step Step) Step {
+	if step.Err == nil && !hasSameResult(r, step.Resource) {
+		step.Err = retry.WaitFor(step.After, ReasonPending, "%s %s: the next reconcile reads its state", want.Kind, want.Name)
+	}
+	return step
+}
+
+func hasSameResult(a, b *external.Resource) bool {
+	return a != nil && b != nil && a.ID == b.ID && a.Phase == b.Phase && maps.Equal(a.Outputs, b.Outputs)
 }
 
 func find(all []external.Resource, want desired.ExternalResource) *external.Resource {
