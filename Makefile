@@ -298,13 +298,13 @@ clean: ## Delete the build folder (the control plane's cache stays)
 
 ##@ Check it
 
-.PHONY: verify lint lint-changed lint/work lint/words $(MODULES:%=lint/%) lint/tools lint/tools/charts lint/tools/images lint/tools/release lint/bundle lint/olm lint/scaffold lint/workflows verify-modules verify-links verify-overlays verify-generated verify-gowork-off vulncheck
+.PHONY: verify lint lint-changed lint/work lint/words $(MODULES:%=lint/%) lint/tools lint/tools/charts lint/tools/images lint/tools/release lint/bundle lint/olm lint/scaffold lint/python lint/workflows verify-modules verify-links verify-overlays verify-generated verify-gowork-off vulncheck
 verify: generate fmt verify-modules verify-links verify-overlays lint ## Run all checks except the tests; fail if the tree is dirty afterwards
 	@changes=$$(git status --short) && if [ -n "$$changes" ]; then git --no-pager diff; echo "$$changes"; \
 		echo 'make verify: the tree is dirty: commit what is listed above and run it again' >&2; exit 1; fi
 
 lint: ## Lint every module and the workflows
-	@$(MAKE) --no-print-directory --keep-going lint/work $(filter-out lint/tools/lint,$(TOOLS:%=lint/%)) lint/scaffold lint/workflows lint/words
+	@$(MAKE) --no-print-directory --keep-going lint/work $(filter-out lint/tools/lint,$(TOOLS:%=lint/%)) lint/scaffold lint/python lint/workflows lint/words
 
 # Lints the modules outside go.work, and what homeostat new writes, if their files have changed since they passed here.
 lint-changed:
@@ -343,6 +343,17 @@ lint/scaffold: # the output of `homeostat new` and `homeostat add`, by our rules
 			(cd "$$dir/$$scope" && ../homeostat add webhook >/dev/null && ../homeostat add kind Coupon --scope $$scope >/dev/null && \
 				../homeostat add version v1beta1 --kind WebShop >/dev/null && \
 				$$lint run ./... && $$lint run --config $(CURDIR)/.golangci.yml ./...) || exit; done
+
+lint/python: # ruff and mypy for the packages, the tests, and the output of `homeostat new --language python`
+	@echo 'ruff, mypy' && dir=$$(mktemp -d) && trap 'rm -r "$$dir"' EXIT && \
+		go run ./sdk/cmd/homeostat new web-shop --language python --group shop.example.com --kind WebShop --dir "$$dir/web-shop" \
+			--homeostat $(CURDIR) >/dev/null && \
+		if npm install --prefix tools/lint/python --silent >/dev/null 2>&1; then \
+			node tools/lint/python/ruff.js $$(git ls-files '*.py') "$$dir"/web-shop/*.py || exit; \
+		else echo 'make lint/python: ruff is skipped: npm cannot install it' >&2; fi && \
+		if command -v mypy >/dev/null; then for d in sdk/python testkit/python; do \
+			(cd $$d && mypy homeostat* tests) || exit; done; \
+		else echo 'make lint/python: mypy is skipped: it is not installed' >&2; fi
 
 lint/words: # persons in texts, directives in Go files, and the subjects of the commits since the rules exist
 	@echo wordcheck && $(call tool,wordcheck) -since $(RULES_SINCE) .

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 import re
+from collections.abc import Sequence
 from datetime import datetime, timezone
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any
 
 from ._json import Object, timestamp
 from ._pass import PROTOCOL, Pass
@@ -23,14 +24,14 @@ class Plan:
         self._request = request
         self.answer = answer
         """The answer in the notation of the protocol."""
-        self.children: List[Object] = [c["object"] for c in answer.get("children", [])]
+        self.children: list[Object] = [c["object"] for c in answer.get("children", [])]
         """The desired children in their order."""
         self.status: Object = answer["status"]
-        self.conditions: Dict[str, Object] = {c["type"]: c for c in answer["conditions"]}
+        self.conditions: dict[str, Object] = {c["type"]: c for c in answer["conditions"]}
         """The conditions that the function defines, by their type."""
-        self.wait: Optional[Object] = answer.get("wait")
+        self.wait: Object | None = answer.get("wait")
         """The reason and the message of Wait, or None."""
-        self.invalid: Optional[Object] = answer.get("invalid")
+        self.invalid: Object | None = answer.get("invalid")
         """The reason and the message of Invalid, or None."""
 
     def child(self, kind: str, name: str) -> Object:
@@ -42,9 +43,8 @@ class Plan:
 
     def __str__(self) -> str:
         lines = [self._title(self._request["object"])]
-        for key in ("unfinished", "wait", "invalid", "notReady", "suspended"):
-            if key in self.answer:
-                lines.append("  {}: {reason}: {message}".format(key, **self.answer[key]))
+        verdicts = [k for k in ("unfinished", "wait", "invalid", "notReady", "suspended") if k in self.answer]
+        lines += ["  {}: {reason}: {message}".format(k, **self.answer[k]) for k in verdicts]
         live = {self._title(c): c for c in self._request["children"]}
         for c in self.answer.get("children", []):
             title = self._title(c["object"])
@@ -77,7 +77,7 @@ def dry(
     *live: Object,
     observed: Sequence[Object] = (),
     references: Sequence[Object] = (),
-    now: Optional[datetime] = None,
+    now: datetime | None = None,
 ) -> Plan:
     """Calls a function without an engine and a cluster, and returns what it wants.
 
@@ -116,14 +116,14 @@ def check_pure(function: Function, request: Object) -> None:
         raise AssertionError("two calls with the same request have different answers:\n" + "\n".join(changes))
 
 
-def _sorted(objects: Sequence[Object]) -> List[Object]:
+def _sorted(objects: Sequence[Object]) -> list[Object]:
     def key(o: Object) -> Any:
         return o["apiVersion"], o["kind"], o["metadata"].get("namespace") or "", o["metadata"]["name"]
 
     return sorted(objects, key=key)
 
 
-def _differences(old: Any, new: Any, path: str) -> List[str]:
+def _differences(old: Any, new: Any, path: str) -> list[str]:
     """Returns what new has otherwise than old, a line for each path."""
     if isinstance(old, dict) and isinstance(new, dict):
         return [d for k in new for d in _differences(old.get(k), new[k], f"{path}.{k}" if path else k)]
@@ -146,7 +146,7 @@ def _selects(reference: Object, obj: Object, parent: Object) -> bool:
     return all(_matches(r, labels) for r in re.split(r",(?![^(]*\))", reference.get("selector", "")) if r.strip())
 
 
-def _matches(requirement: str, labels: Dict[str, str]) -> bool:
+def _matches(requirement: str, labels: dict[str, str]) -> bool:
     """Reports whether labels meet one requirement of a selector in the notation of kubectl."""
     match = re.fullmatch(r"\s*(!?)\s*([\w./-]+)\s*(?:(==?|!=)\s*([\w.-]*)|(in|notin)\s*\(([^)]*)\))?\s*", requirement)
     if not match:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Mapping
 from datetime import datetime, timezone
-from typing import Any, Dict, Mapping, Optional, Union
+from typing import Any
 
-Object = Dict[str, Any]
+Object = dict[str, Any]
 """A Kubernetes object as plain data."""
 
 
 def new(
-    api_version: str, kind: str, name: str, *, namespace: str = "", labels: Optional[Mapping[str, str]] = None,
-    annotations: Optional[Mapping[str, str]] = None, **fields: Any,
+    api_version: str, kind: str, name: str, *, namespace: str = "", labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None, **fields: Any,
 ) -> Object:  # fmt: skip
     """Returns an object with these fields at the top, such as spec or data."""
     metadata = {"name": name, "namespace": namespace, "labels": labels, "annotations": annotations}
@@ -22,7 +23,7 @@ def new(
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **fields}
 
 
-def get(value: Any, *path: Union[str, int], default: Any = None) -> Any:
+def get(value: Any, *path: str | int, default: Any = None) -> Any:
     """Returns a field of an object by the names and indexes on the way to it.
 
     The default stands for a field that is missing or None, and for each field of an object that does not exist:
@@ -51,7 +52,7 @@ def clean(value: Any, path: str) -> Any:
     It raises TypeError or ValueError for any other value. The path names the value in the error.
     """
     if isinstance(value, Mapping):
-        result: Dict[str, Any] = {}
+        result: dict[str, Any] = {}
         for key, item in value.items():
             if not isinstance(key, str):
                 raise TypeError(f"{path}: the key {key!r} is not a str")
@@ -63,7 +64,7 @@ def clean(value: Any, path: str) -> Any:
     if isinstance(value, (str, bool)):
         return value
     if isinstance(value, (int, float)):
-        if not math.isfinite(value) or isinstance(value, int) and not -(2**63) <= value < 2**63:
+        if not math.isfinite(value) or (isinstance(value, int) and not -(2**63) <= value < 2**63):
             raise ValueError(f"{path}: {value} is no number in Kubernetes")
         return value
     hint = ": use homeostat.timestamp" if isinstance(value, datetime) else ""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from collections.abc import Mapping, Sequence
+from typing import Callable, NamedTuple, Union
 
 from ._json import Object, clean, parse_time
 
@@ -58,7 +59,7 @@ class Child(NamedTuple):
     """A desired child."""
 
     desired: Object
-    live: Optional[Object]
+    live: Object | None
     """The observed child, or None."""
 
 
@@ -83,25 +84,25 @@ class Pass:
         """The time of this reconcile, in UTC. Use it instead of the clock to keep the function pure."""
         self.dry: bool = request.get("dry", False)
         """True if nothing will be carried out. Code that reaches another system must not change it then."""
-        self.namespaces: List[str] = request.get("namespaces") or []
+        self.namespaces: list[str] = request.get("namespaces") or []
         """The namespaces that the operator is restricted to. None means all."""
-        self.children: List[Object] = request.get("children") or []
+        self.children: list[Object] = request.get("children") or []
         """The observed children."""
         self.status: Object = dict(self.object.get("status") or {})
         """The status to store, at first the present one, without conditions and observedGeneration."""
         self.status.pop("observedGeneration", None)
         self._conditions = {c["type"]: c for c in self.status.pop("conditions", []) if c["type"] not in RESERVED}
         self._request = request
-        self._desired: List[Object] = []
-        self._references: List[Object] = []
+        self._desired: list[Object] = []
+        self._references: list[Object] = []
         self._missing = False
         self._answer: Object = {}
 
     def apply(
         self, obj: Object, *, create_only: bool = False, after: Children = (), after_created: Children = (),
-        hold_back: Optional[Problem] = None, unmanaged: Sequence[str] = (), hold_until: Optional[bool] = None,
+        hold_back: Problem | None = None, unmanaged: Sequence[str] = (), hold_until: bool | None = None,
         retain: bool = False, on_immutable: str = "Stall", adopt: bool = False,
-        adopt_if: Optional[Mapping[str, str]] = None, conflict_reason: str = "", ready_when: Optional[Ready] = None,
+        adopt_if: Mapping[str, str] | None = None, conflict_reason: str = "", ready_when: Ready | None = None,
     ) -> Child:  # fmt: skip
         """Adds a child to the plan. Exactly its fields are enforced. Keys whose value is None are left out.
 
@@ -150,7 +151,7 @@ class Pass:
         self._desired.append(child)
         return Child(desired, live)
 
-    def live(self, api_version: str, kind: str, name: str, namespace: str = "") -> Optional[Object]:
+    def live(self, api_version: str, kind: str, name: str, namespace: str = "") -> Object | None:
         """Returns the observed child, or None. It finds only children of the object, of the kinds that the operator owns."""
         places = [namespace] if namespace else ["", self.namespace]
         for child in _of_kind(self.children, api_version, kind):
@@ -158,7 +159,7 @@ class Pass:
                 return child
         return None
 
-    def observed(self, api_version: str, kind: str) -> List[Object]:
+    def observed(self, api_version: str, kind: str) -> list[Object]:
         """Returns the objects of an observed kind that belong to the object, ordered by namespace and name."""
         return _of_kind(self._request.get("observed") or [], api_version, kind)
 
@@ -174,7 +175,7 @@ class Pass:
             raise Wait("ReferenceNotFound", f"{kind} {name} does not exist" + (f" in namespace {where}" if where else ""))
         return found[0]
 
-    def find(self, api_version: str, kind: str, selector: str = "", namespace: str = "") -> List[Object]:
+    def find(self, api_version: str, kind: str, selector: str = "", namespace: str = "") -> list[Object]:
         """Returns all objects of a kind with these labels, ordered by namespace and name.
 
         The selector has the notation of kubectl, for example "app=db,tier!=cache". Without a namespace, objects of all
@@ -182,7 +183,7 @@ class Pass:
         """
         return self._reference(api_version, kind, namespace=namespace, selector=selector)
 
-    def set_condition(self, type: str, status: Union[bool, str], reason: str, message: str = "") -> None:
+    def set_condition(self, type: str, status: bool | str, reason: str, message: str = "") -> None:
         """Sets a condition that the operator defines. It stays until a call sets or removes it.
 
         The status is True, False or "Unknown".
@@ -228,7 +229,7 @@ class Pass:
         """Records a Warning event. See :meth:`event`."""
         self._answer.setdefault("events", []).append({"type": "Warning", **_problem(reason, message)})
 
-    def orphan_children(self, *kinds: Tuple[str, str]) -> None:
+    def orphan_children(self, *kinds: tuple[str, str]) -> None:
         """Orphans children where they would be deleted: those of these kinds, or all.
 
         A kind is a pair of apiVersion and kind.
@@ -236,11 +237,11 @@ class Pass:
         every = sorted({(c["apiVersion"], c["kind"]) for c in self.children})
         self._answer["orphan"] = [{"apiVersion": a, "kind": k} for a, k in kinds or every]
 
-    def force_delete(self, child: Union[Child, Object]) -> None:
+    def force_delete(self, child: Child | Object) -> None:
         """Deletes a terminating child with a grace period of zero."""
         self._answer.setdefault("forceDelete", []).append(_name(child))
 
-    def answer(self, problem: Union[Problem, str, None] = None) -> Object:
+    def answer(self, problem: Problem | str | None = None) -> Object:
         """Returns the answer to the request, which a text makes a failure. :func:`run` and :func:`dry` call it."""
         answer = {"protocol": PROTOCOL, "id": self._request.get("id", ""), "references": self._references}
         if isinstance(problem, str):
@@ -258,24 +259,24 @@ class Pass:
             answer["wait" if isinstance(problem, Wait) else "invalid"] = problem.json
         return answer
 
-    def _reference(self, api_version: str, kind: str, **where: str) -> List[Object]:
+    def _reference(self, api_version: str, kind: str, **where: str) -> list[Object]:
         """Returns the objects of a reference, and names it in the answer."""
         wanted = {"apiVersion": api_version, "kind": kind, **{key: value for key, value in where.items() if value}}
         if wanted not in self._references:
             self._references.append(wanted)
         for reference in self._request.get("references") or []:
             if {key: value for key, value in reference.items() if value and key != "objects"} == wanted:
-                found: List[Object] = reference.get("objects") or []
+                found: list[Object] = reference.get("objects") or []
                 return found
         self._missing = True
         raise MissingReference
 
 
-def _of_kind(objects: List[Object], api_version: str, kind: str) -> List[Object]:
+def _of_kind(objects: list[Object], api_version: str, kind: str) -> list[Object]:
     return [o for o in objects if o["apiVersion"] == api_version and o["kind"] == kind]
 
 
-def _name(child: Union[Child, Object]) -> Dict[str, str]:
+def _name(child: Child | Object) -> dict[str, str]:
     obj = child.desired if isinstance(child, Child) else child
     if not isinstance(obj, Mapping):
         raise TypeError(f"{obj!r} is no dict")
@@ -300,7 +301,7 @@ def _problem(reason: str, message: str) -> Object:
     return {"reason": _reason(reason), "message": message}
 
 
-def _readiness(ready: Ready, live: Optional[Object], label: str) -> Object:
+def _readiness(ready: Ready, live: Object | None, label: str) -> Object:
     if live is None:
         return {"ok": False, "message": "it does not exist"}
     result = ready(live)

@@ -11,9 +11,10 @@ import socketserver
 import sys
 import threading
 import traceback
+from collections.abc import Sequence
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import Any, Callable, Optional, Sequence
+from typing import Any, Callable
 
 from ._json import Object
 from ._pass import PROTOCOL, MissingReference, Pass, Problem
@@ -24,7 +25,7 @@ Function = Callable[[Pass], None]
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
-def run(*, reconcile: Function, finalize: Optional[Function] = None, argv: Optional[Sequence[str]] = None) -> None:
+def run(*, reconcile: Function, finalize: Function | None = None, argv: Sequence[str] | None = None) -> None:
     """Answers requests of the engine until the end of the input, SIGTERM or SIGINT.
 
     By default a request is a line of the standard input, and its answer is a line of the standard output. The function
@@ -50,7 +51,7 @@ def run(*, reconcile: Function, finalize: Optional[Function] = None, argv: Optio
         pass  # the engine has ended, or this program is to end
 
 
-def respond(body: bytes, reconcile: Function, finalize: Optional[Function] = None) -> Object:
+def respond(body: bytes, reconcile: Function, finalize: Function | None = None) -> Object:
     """Returns the answer to a request. A failure is an answer as well."""
     id = ""
     try:
@@ -119,7 +120,7 @@ class _UnixServer(_Server):
     address_family = socket.AF_UNIX
 
 
-def _serve_http(handle: Callable[[bytes], bytes], address: Optional[str], path: Optional[str]) -> None:
+def _serve_http(handle: Callable[[bytes], bytes], address: str | None, path: str | None) -> None:
     lock = threading.Lock()
 
     class Handler(BaseHTTPRequestHandler):

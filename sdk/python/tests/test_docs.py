@@ -11,9 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import homeostat as h
+import pytest
 
 HERE = Path(__file__).resolve().parents[1]
 GUIDE = (HERE.parents[1] / "docs" / "python-operators.md").read_text()
@@ -43,7 +42,7 @@ def test_the_operator_of_kopf_users(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     (tmp_path / "database.py").write_text(module)
     monkeypatch.syspath_prepend(tmp_path)
     database = importlib.import_module("database")
-    spec = {"engine": "postgresql", "version": "17", "replicas": 2, "backupEnabled": True}
+    spec: h.Object = {"engine": "postgresql", "version": "17", "replicas": 2, "backupEnabled": True}
     orders: h.Object = {
         "apiVersion": "techoral.com/v1",
         "kind": "Database",
@@ -63,7 +62,8 @@ def test_the_operator_of_kopf_users(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert invalid and invalid["reason"] == "UnknownEngine"
     waiting: h.Object = {**orders, "spec": {**spec, "passwordFrom": "secret"}}
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "secret", "namespace": "shop"}}
-    for references, reason in ([], "ReferenceNotFound"), ([secret], "PasswordMissing"):
+    cases: list[tuple[list[h.Object], str]] = [([], "ReferenceNotFound"), ([secret], "PasswordMissing")]
+    for references, reason in cases:
         wait = h.dry(database.reconcile, waiting, references=references).wait
         assert wait and wait["reason"] == reason
     deleted = {**orders, "metadata": {**orders["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}

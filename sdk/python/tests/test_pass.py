@@ -6,11 +6,10 @@ import copy
 import itertools
 import re
 from datetime import datetime, timedelta, timezone
-from typing import Any, Callable, List, Union
-
-import pytest
+from typing import Any, Callable
 
 import homeostat as h
+import pytest
 
 WEB: h.Object = {
     "apiVersion": "example.com/v1",
@@ -72,7 +71,7 @@ def test_fields() -> None:
     pod = {"status": {"phase": None, "restarts": 0, "containers": [{"name": "main"}]}}
     assert h.get(pod, "status", "containers", 0, "name") == "main"
     assert h.get(pod, "status", "restarts", default=1) == 0
-    paths: List[List[Union[str, int]]] = [["status", "phase"], ["status", "containers", 1], ["status", "restarts", 0]]
+    paths: list[list[str | int]] = [["status", "phase"], ["status", "containers", 1], ["status", "restarts", 0]]
     for path in paths:
         assert (h.get(pod, *path), h.get(pod, *path, default="none")) == (None, "none")
     assert h.get(None, "status", default={}) == {}
@@ -320,7 +319,7 @@ def test_the_object_is_not_changed() -> None:
 
     before = copy.deepcopy(WEB)
     h.dry(change, WEB, config())
-    assert WEB == before
+    assert before == WEB
 
 
 def test_check_pure() -> None:

@@ -10,13 +10,13 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Iterator, List, Set
-
-import pytest
+from typing import Any
 
 import homeostat as h
+import pytest
 from homeostat._serve import respond
 
 from . import web
@@ -39,7 +39,7 @@ def test_golden(request_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_golden_files_have_each_field_of_the_protocol() -> None:
     fields = set(re.findall(r'`json:"(\w+)', (PROTOCOL / "protocol.go").read_text()))
-    found: Set[str] = set()
+    found: set[str] = set()
 
     def collect(value: Any) -> None:
         for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
@@ -53,7 +53,7 @@ def test_the_golden_files_have_each_field_of_the_protocol() -> None:
     assert len(fields) > 40 and fields - found == decorators
 
 
-def run(*lines: bytes) -> "subprocess.CompletedProcess[bytes]":
+def run(*lines: bytes) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(PROGRAM, input=b"".join(lines), capture_output=True, cwd=HERE.parent, timeout=60)
 
 
@@ -122,7 +122,7 @@ def served(*options: str) -> Iterator[str]:
         process.communicate()
 
 
-def post_all(connection: http.client.HTTPConnection) -> List[Any]:
+def post_all(connection: http.client.HTTPConnection) -> list[Any]:
     answers = []
     for file in REQUESTS:
         connection.request("POST", "/", file.read_bytes())

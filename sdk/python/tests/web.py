@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Union
 
 import homeostat as h
 
@@ -58,7 +57,7 @@ def reconcile(p: h.Pass) -> None:
         p.set_suspended("Suspended", "spec.suspend is true")
 
 
-def rolled_out(deployment: h.Object) -> Union[bool, str]:
+def rolled_out(deployment: h.Object) -> bool | str:
     ready = deployment.get("status", {}).get("readyReplicas", 0)
     return ready >= deployment["spec"]["replicas"] or f"{ready} of {deployment['spec']['replicas']} pods are ready"
 

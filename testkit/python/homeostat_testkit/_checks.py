@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any, Callable, Dict, NamedTuple, Optional, Union
+from typing import Any, Callable, NamedTuple, Union
 
-Object = Dict[str, Any]
+Object = dict[str, Any]
 """A Kubernetes object as plain data."""
 
 Predicate = Callable[[Object], Any]
@@ -78,12 +78,12 @@ def _expression(text: str) -> str:
             depth += 1
         elif c in ")]}":
             depth -= 1
-        if depth < 0 or depth == 0 and c == "," and ":" in text[:i]:
+        if depth < 0 or (depth == 0 and c == "," and ":" in text[:i]):
             return text[:i]
     return text
 
 
-def missing(predicate: Predicate, obj: Optional[Object]) -> str:
+def missing(predicate: Predicate, obj: Object | None) -> str:
     """Returns what an object is missing to pass, or an empty text."""
     if obj is None:
         return "the object does not exist"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from operator import methodcaller
 from pathlib import Path
-from typing import IO, Any, Callable, Dict, List, Optional, Sequence, Union
+from typing import IO, Any, Callable
 
 PROTOCOL = 1
 """The version of the protocol that this package speaks."""
@@ -30,7 +32,7 @@ class Failure(AssertionError):
 __tracebackhide__ = methodcaller("errisinstance", Failure)
 
 
-def find_program(stderr: Optional[Union[int, IO[str]]] = None) -> str:
+def find_program(stderr: int | IO[str] | None = None) -> str:
     """Returns the path of the testkit program.
 
     It is the one in the variable ``TESTKIT``, or else in ``PATH``, or else it is built with Go: from the checkout that holds
@@ -77,12 +79,12 @@ class Server:
     def __init__(
         self,
         *,
-        crds: Sequence[Union[str, Path]] = (),
-        rbac: Sequence[Union[str, Path]] = (),
+        crds: Sequence[str | Path] = (),
+        rbac: Sequence[str | Path] = (),
         service_account: str = "",
         workloads: bool = False,
-        program: Optional[str] = None,
-        stderr: Optional[Union[int, IO[str]]] = None,
+        program: str | None = None,
+        stderr: int | IO[str] | None = None,
     ) -> None:
         """Starts the program.
 
@@ -91,7 +93,7 @@ class Server:
         controllers and simulated nodes, so that a Deployment gets pods and pods run.
         """
         self.program = program or find_program()
-        self.options: List[str] = []
+        self.options: list[str] = []
         for path in crds:
             self.options += ["--crd", str(path)]
         for path in rbac:
@@ -110,7 +112,7 @@ class Server:
             start_new_session=True,  # Ctrl-C ends the tests, and then close ends the program
         )
         self._count = 0
-        self._checks: Dict[int, Callable[[Optional[Dict[str, Any]]], str]] = {}
+        self._checks: dict[int, Callable[[dict[str, Any] | None], str]] = {}
         try:
             self.call("connect", protocol=PROTOCOL)
         except BaseException:
@@ -121,10 +123,8 @@ class Server:
         """Ends the program. Operators that still run are killed, and open namespaces are deleted."""
         process = self._process
         if process.stdin and not process.stdin.closed:
-            try:
+            with contextlib.suppress(BrokenPipeError):
                 process.stdin.close()
-            except BrokenPipeError:
-                pass
         try:
             process.wait(60)
         except subprocess.TimeoutExpired:
@@ -153,16 +153,16 @@ class Server:
                     raise self._error(message["error"])
                 return message.get("result")
 
-    def register(self, check: Callable[[Optional[Dict[str, Any]]], str]) -> int:
+    def register(self, check: Callable[[dict[str, Any] | None], str]) -> int:
         """Makes a check known to the program. It gets an object, or None, and returns what is missing."""
         number = len(self._checks) + 1
         self._checks[number] = check
         return number
 
-    def _answer(self, message: Dict[str, Any]) -> None:
+    def _answer(self, message: dict[str, Any]) -> None:
         params = message["params"]
-        answer: Dict[str, Any] = {"jsonrpc": "2.0", "id": message["id"]}
-        interruption: Optional[BaseException] = None
+        answer: dict[str, Any] = {"jsonrpc": "2.0", "id": message["id"]}
+        interruption: BaseException | None = None
         try:
             answer["result"] = self._checks[params["callback"]](params["object"])
         except BaseException as e:  # an error of the test's own function, or an interruption
@@ -174,12 +174,12 @@ class Server:
             raise interruption
 
     @staticmethod
-    def _error(error: Dict[str, Any]) -> Exception:
+    def _error(error: dict[str, Any]) -> Exception:
         if error["code"] == _FAILED:
             return Failure(error["message"])
         return TestkitError(error["message"])
 
-    def _send(self, message: Dict[str, Any]) -> None:
+    def _send(self, message: dict[str, Any]) -> None:
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps(message) + "\n")
@@ -187,7 +187,7 @@ class Server:
         except (BrokenPipeError, ValueError):
             raise self._ended() from None
 
-    def _receive(self) -> Dict[str, Any]:
+    def _receive(self) -> dict[str, Any]:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import builtins
 import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Union
+from typing import Any, NamedTuple
 
 from ._checks import Check, Condition, Object, describe, missing
 from ._client import Server, __tracebackhide__  # noqa: F401 (pytest reads the second)
@@ -56,32 +58,32 @@ class Namespace:
         self.kubeconfig: str = opened["kubeconfig"]
         """The path of an administrator's kubeconfig, for client libraries and kubectl. Its namespace is this one."""
         self.timeout = timeout
-        self.operators: List[Operator] = []
+        self.operators: list[Operator] = []
         self.log = ""
         """What happened, after close."""
 
-    def close(self, *, failed: bool = False) -> List[str]:
+    def close(self, *, failed: bool = False) -> builtins.list[str]:
         """Stops the operators and deletes the namespace. Returns the rules that the operators violated."""
         closed = self._server.call("test.close", test=self._test, failed=failed)
         self.log = closed["log"]
-        failures: List[str] = closed["failures"]
+        failures: list[str] = closed["failures"]
         return failures
 
     def __enter__(self) -> Namespace:
         return self
 
-    def __exit__(self, kind: Optional[type], *_: object) -> None:
+    def __exit__(self, kind: type | None, *_: object) -> None:
         failures = self.close(failed=kind is not None)
         if kind is None and failures:
             raise AssertionError("\n".join(failures) + "\n" + self.log)
 
-    def apply(self, *objects: Union[Object, str, Path]) -> Object:
+    def apply(self, *objects: Object | str | Path) -> Object:
         """Creates or changes objects, or those of YAML files and folders, and returns the last one as it is stored.
 
         It works like ``kubectl apply --server-side --force-conflicts``: fields that an object does not mention stay unchanged.
         The status is ignored: see patch.
         """
-        stored: List[Object] = []
+        stored: list[Object] = []
         for o in objects:
             if isinstance(o, (str, Path)):
                 stored += self._call("apply", path=str(Path(o).absolute()))
@@ -91,9 +93,9 @@ class Namespace:
             raise ValueError("apply: there are no objects")
         return stored[-1]
 
-    def read(self, path: Union[str, Path]) -> List[Object]:
+    def read(self, path: str | Path) -> builtins.list[Object]:
         """Returns the objects of a YAML file or folder, for example to apply a sample under another name."""
-        objects: List[Object] = self._server.call("read", path=str(Path(path).absolute()))
+        objects: list[Object] = self._server.call("read", path=str(Path(path).absolute()))
         return objects
 
     def patch(self, obj: Object, patch: Mapping[str, Any], subresource: str = "") -> Object:
@@ -104,16 +106,16 @@ class Namespace:
         """Deletes an object, and does not wait until it is gone: see :func:`gone`."""
         self._call("delete", **_reference(obj))
 
-    def get(self, obj: Object) -> Optional[Object]:
+    def get(self, obj: Object) -> Object | None:
         """Returns an object as it is stored, or None if there is none."""
-        stored: Optional[Object] = self._call("get", **_reference(obj))
+        stored: Object | None = self._call("get", **_reference(obj))
         return stored
 
     def list(
-        self, api_version: str, kind: str, *, labels: Optional[Mapping[str, str]] = None, namespace: str = ""
-    ) -> List[Object]:
+        self, api_version: str, kind: str, *, labels: Mapping[str, str] | None = None, namespace: str = ""
+    ) -> builtins.list[Object]:
         """Returns the objects of a kind in this namespace, or in another one."""
-        objects: List[Object] = self._call(
+        objects: list[Object] = self._call(
             "list", apiVersion=api_version, kind=kind, labels=dict(labels or {}), namespace=namespace
         )
         return objects
@@ -123,7 +125,7 @@ class Namespace:
         message: str = self._call("refused", object=obj)
         return message
 
-    def eventually(self, obj: Object, *checks: Check, timeout: Optional[float] = None) -> Object:
+    def eventually(self, obj: Object, *checks: Check, timeout: float | None = None) -> Object:
         """Waits until an object passes all checks at once, and returns that state. It sees short-lived states, too.
 
         ``timeout`` in seconds replaces that of the namespace.
@@ -134,18 +136,16 @@ class Namespace:
         """Fails if an object fails one of the checks at any moment within the given time."""
         self._call("consistently", checks=self._checks(checks), during=seconds, **_reference(obj))
 
-    def states(self, obj: Object) -> List[Optional[Object]]:
+    def states(self, obj: Object) -> builtins.list[Object | None]:
         """Returns each stored state of an object since the begin of the test. A deletion is None."""
-        states: List[Optional[Object]] = self._call("states", **_reference(obj))
+        states: list[Object | None] = self._call("states", **_reference(obj))
         return states
 
     def idle(self, *, quiet: float = 0.5, timeout: float = 30) -> None:
         """Waits until the operators have written nothing, and received no event, for a quiet time in seconds."""
         self._call("operator.idle", quiet=quiet, timeout=timeout)
 
-    def operator(
-        self, *command: str, env: Optional[Mapping[str, str]] = None, folder: Union[str, Path] = "."
-    ) -> Operator:
+    def operator(self, *command: str, env: Mapping[str, str] | None = None, folder: str | Path = ".") -> Operator:
         """Returns an operator that runs this command: see :class:`Operator`. It does not start it."""
         return Operator(self, command, env, folder)
 
@@ -192,7 +192,7 @@ class Namespace:
         finally:
             self._call("operator.outage", ends=True)
 
-    def fail_pods(self, labels: str, mode: str = "", *, exit_code: Optional[int] = None) -> None:
+    def fail_pods(self, labels: str, mode: str = "", *, exit_code: int | None = None) -> None:
         """Puts pods that match a label selector into a mode: ``succeeded``, ``failed``, ``crash-loop`` or ``evicted``.
 
         ``exit_code`` ends their containers once instead. It needs simulated nodes: the option workloads.
@@ -208,12 +208,12 @@ class Namespace:
         number = self._call("operator.fault", action=action, verb=verb, resource=name, subresource=subresource, **where)
         return Fault(self, number)
 
-    def _checks(self, checks: Sequence[Check]) -> List[Dict[str, Any]]:
+    def _checks(self, checks: Sequence[Check]) -> builtins.list[dict[str, Any]]:
         if not checks:
             raise ValueError("there are no checks: give one, such as ready()")
         return [self._check(c) for c in checks]
 
-    def _check(self, check: Check) -> Dict[str, Any]:
+    def _check(self, check: Check) -> dict[str, Any]:
         if isinstance(check, Condition):
             return check._asdict()
         predicate = check
@@ -240,14 +240,14 @@ class Operator:
         self,
         namespace: Namespace,
         command: Sequence[str],
-        env: Optional[Mapping[str, str]] = None,
-        folder: Union[str, Path] = ".",
+        env: Mapping[str, str] | None = None,
+        folder: str | Path = ".",
     ) -> None:
         self.namespace = namespace
         self.command = list(command)
         self.env = [f"{k}={v}" for k, v in (env or {}).items()]
         self.folder = str(Path(folder).absolute())
-        self._numbers: List[int] = []
+        self._numbers: list[int] = []
         namespace.operators.append(self)
 
     def start(self) -> Operator:
@@ -269,15 +269,15 @@ class Operator:
         self._call("operator.wait", timeout=timeout)
 
     @property
-    def requests(self) -> List[Request]:
+    def requests(self) -> list[Request]:
         """The requests of all its processes so far, without watches and leader election."""
-        all: List[Request] = []
+        all: list[Request] = []
         for number in self._numbers:
             all += [Request(**r) for r in self.namespace._call("operator.requests", operator=number)]
         return all
 
     @property
-    def writes(self) -> List[Request]:
+    def writes(self) -> list[Request]:
         """The requests that do not only read."""
         return [r for r in self.requests if r.writes]
 
@@ -310,7 +310,7 @@ class Fault:
         self.end()
 
 
-def _reference(obj: Object) -> Dict[str, Any]:
+def _reference(obj: Object) -> dict[str, Any]:
     metadata = obj.get("metadata") or {}
     if not obj.get("apiVersion") or not obj.get("kind") or not metadata.get("name"):
         raise ValueError(f"the object needs apiVersion, kind and metadata.name: {obj!r}")
@@ -325,5 +325,3 @@ def _reference(obj: Object) -> Dict[str, Any]:
 def _uid(obj: Object) -> str:
     uid: str = obj["metadata"].get("uid") or ""
     return uid
-
-

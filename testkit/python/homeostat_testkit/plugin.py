@@ -12,15 +12,16 @@ import shlex
 import subprocess
 import sys
 import tempfile
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
-from typing import Any, ContextManager, Dict, Generator, Iterator, List, Optional, Sequence, Tuple, cast
+from typing import Any, cast
 
 import pytest
 
 from ._client import Server
 from ._namespace import Namespace, Operator
 
-_NAMESPACES = pytest.StashKey[List[Namespace]]()
+_NAMESPACES = pytest.StashKey[list[Namespace]]()
 _LOG = pytest.StashKey[str]()
 
 
@@ -50,7 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(scope="session")
-def testkit_options(pytestconfig: pytest.Config) -> Dict[str, Any]:
+def testkit_options(pytestconfig: pytest.Config) -> dict[str, Any]:
     """The arguments of :class:`Server`. Override it to compute them."""
     return {
         "crds": pytestconfig.getini("testkit_crds"),
@@ -61,7 +62,7 @@ def testkit_options(pytestconfig: pytest.Config) -> Dict[str, Any]:
 
 
 @pytest.fixture(scope="session")
-def operator_command(pytestconfig: pytest.Config) -> List[str]:
+def operator_command(pytestconfig: pytest.Config) -> list[str]:
     """The operator's command. Override it to compute it. ``python3`` alone is this interpreter."""
     command = shlex.split(str(pytestconfig.getini("testkit_operator")))
     if not command:
@@ -74,15 +75,17 @@ def operator_command(pytestconfig: pytest.Config) -> List[str]:
     return command
 
 
-def _uncaptured(config: pytest.Config) -> ContextManager[None]:
+def _uncaptured(config: pytest.Config) -> contextlib.AbstractContextManager[None]:
     """Lets output reach the terminal."""
     capture = config.pluginmanager.getplugin("capturemanager")
-    disabled: ContextManager[None] = capture.global_and_fixture_disabled() if capture else contextlib.nullcontext()
+    disabled: contextlib.AbstractContextManager[None] = (
+        capture.global_and_fixture_disabled() if capture else contextlib.nullcontext()
+    )
     return disabled
 
 
 @pytest.fixture(scope="session")
-def testkit_server(pytestconfig: pytest.Config, testkit_options: Dict[str, Any]) -> Iterator[Server]:
+def testkit_server(pytestconfig: pytest.Config, testkit_options: dict[str, Any]) -> Iterator[Server]:
     """The testkit program with its control plane. The first start may build it, and shows its progress."""
     with _uncaptured(pytestconfig):
         server = Server(**testkit_options)
@@ -100,21 +103,21 @@ def namespace(request: pytest.FixtureRequest, testkit_server: Server) -> Iterato
         raise pytest.UsageError(f"pytest.mark.testkit has no argument {unknown[0]}: it has without, reason and timeout")
     node = cast(pytest.Item, request.node)
     ns = Namespace(testkit_server, node.name, replay=f"{Path(sys.executable).name} -m pytest '{node.nodeid}'", **options)
-    opened: List[Namespace] = []
+    opened: list[Namespace] = []
     node.stash.setdefault(_NAMESPACES, opened).append(ns)
     yield ns
     _close(node, failed=True)  # unless the test has run to its end
 
 
 @pytest.fixture
-def operator(namespace: Namespace, operator_command: List[str], pytestconfig: pytest.Config) -> Operator:
+def operator(namespace: Namespace, operator_command: list[str], pytestconfig: pytest.Config) -> Operator:
     """The operator of the option ``testkit_operator``. The test starts it."""
     return namespace.operator(*operator_command, folder=pytestconfig.rootpath)
 
 
-def _close(node: pytest.Item, *, failed: bool) -> List[str]:
-    failures: List[str] = []
-    closed: List[Namespace] = []
+def _close(node: pytest.Item, *, failed: bool) -> list[str]:
+    failures: list[str] = []
+    closed: list[Namespace] = []
     for ns in node.stash.get(_NAMESPACES, []):
         failures += ns.close(failed=failed)
         if ns.log:
@@ -143,7 +146,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         report.sections.append(("testkit", log))
 
 
-def pytest_report_teststatus(report: pytest.TestReport) -> Optional[Tuple[str, str, str]]:
+def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:
     """Counts the plans of explorations apart from tests."""
     plan = getattr(report, "testkit_plan", None)
     if plan is None:
@@ -158,7 +161,7 @@ def pytest_report_teststatus(report: pytest.TestReport) -> Optional[Tuple[str, s
 class Exploration:
     """The fixture ``explore``."""
 
-    def __init__(self, node: pytest.Item, server: Server, command: Sequence[str], reports: Optional[Path]) -> None:
+    def __init__(self, node: pytest.Item, server: Server, command: Sequence[str], reports: Path | None) -> None:
         self._node = node
         self._server = server
         self._command = command
@@ -197,12 +200,12 @@ class Exploration:
             plans = ", ".join(run["name"] for run in failed[:5]) + (", ..." if len(failed) > 5 else "")
             pytest.fail(f"{len(failed)} of {len(runs)} plans failed: {plans}\n{done.stdout.strip()}", pytrace=False)
 
-    def _report(self, run: Dict[str, Any]) -> None:
+    def _report(self, run: dict[str, Any]) -> None:
         """Reports a plan as a test of its own."""
         passed = run["outcome"] == "passed"
         outcome: Any = {"passed": "passed", "failed": "failed"}.get(run["outcome"], "skipped")
         text = "\n".join(f"{v['oracle']}: {v['message']}" for v in run.get("violations", []))
-        location: Tuple[str, Optional[int], str] = self._node.location
+        location: tuple[str, int | None, str] = self._node.location
         skip = (str(self._node.path), location[1] or 0, "Skipped: " + run.get("why", ""))
         report = pytest.TestReport(
             nodeid=self._node.nodeid,
@@ -220,7 +223,7 @@ class Exploration:
 
 @pytest.fixture
 def explore(
-    request: pytest.FixtureRequest, testkit_server: Server, operator_command: List[str], pytestconfig: pytest.Config
+    request: pytest.FixtureRequest, testkit_server: Server, operator_command: list[str], pytestconfig: pytest.Config
 ) -> Exploration:
     """Tries every fault on the operator of the option ``testkit_operator``: see :class:`Exploration`."""
     reports = pytestconfig.getoption("--testkit-report")

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Callable
 
 import pytest
-
 from homeostat_testkit import Namespace, Operator
 
 pytest_plugins = ["pytester"]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Callable
 
 import pytest
-
-from homeostat_testkit import Failure, Namespace, Operator, exists, ready, ref
+from homeostat_testkit import Failure, Namespace, Operator, ready, ref
 
 PAGE = {
     "apiVersion": "testkit.homeostat.dev/v1",

@@ -42,7 +42,9 @@ def test_the_wheel(tmp_path: Path, inner: pytest.Pytester, monkeypatch: pytest.M
     assert inner.run(python, "-m", "venv", "--system-site-packages", tmp_path / "venv").ret == 0
     python = str(tmp_path / "venv" / "bin" / "python")
     assert inner.run(python, "-m", "pip", "install", "-q", "--no-index", wheel).ret == 0
-    inner.makepyfile("def test_it(namespace): assert namespace.get({'apiVersion': 'v1', 'kind': 'Pod', 'metadata': {'name': 'x'}}) is None")
+    inner.makepyfile(
+        "def test_it(namespace): assert namespace.get({'apiVersion': 'v1', 'kind': 'Pod', 'metadata': {'name': 'x'}}) is None"
+    )
     monkeypatch.delenv("PYTHONPATH")
     result = inner.run(python, "-m", "pytest")
     result.stdout.fnmatch_lines(["plugins:*homeostat-testkit*", "*1 passed*"])

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-
 import pytest
+from homeostat_testkit import Failure, Namespace, Operator, condition, exists, gone, ready, ref
 
 from .conftest import OPERATORS
-
-from homeostat_testkit import Failure, Namespace, Operator, condition, exists, gone, ready, ref
 
 PAGE = {
     "apiVersion": "testkit.homeostat.dev/v1",
@@ -46,7 +44,10 @@ def test_an_operator_survives_its_end_at_a_request(namespace: Namespace, operato
 
 
 def test_faults_at_requests(namespace: Namespace, operator: Operator) -> None:
-    with namespace.refuse("create", "services", code=503, times=2) as refused, namespace.lose("create", "configmaps") as lost:
+    with (
+        namespace.refuse("create", "services", code=503, times=2) as refused,
+        namespace.lose("create", "configmaps") as lost,
+    ):
         operator.start()
         namespace.apply(PAGE)
         namespace.eventually(PAGE, ready())
@@ -93,9 +94,9 @@ def test_failures_say_why(namespace: Namespace) -> None:
         namespace.eventually(one, lambda o: o["data"]["x"] == "2", timeout=0.2)
     with pytest.raises(Failure, match="no matches for kind"):
         namespace.apply({"apiVersion": "v1", "kind": "Nothing", "metadata": {"name": "one"}})
-    with pytest.raises(Failure, match="nothing.yaml"):
+    with pytest.raises(Failure, match=r"nothing\.yaml"):
         namespace.read("nothing.yaml")
-    with pytest.raises(ValueError, match="apiVersion, kind and metadata.name"):
+    with pytest.raises(ValueError, match=r"apiVersion, kind and metadata\.name"):
         namespace.delete({"kind": "ConfigMap"})
 
 

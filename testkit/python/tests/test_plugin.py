@@ -43,7 +43,14 @@ def test_a_failure_has_a_timeline(project: pytest.Pytester) -> None:
     result = project.runpytest_subprocess()
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
-        ["*as a test*", "*- testkit -*", "what happened", "*create configmaps*home*", "To run this test alone:", "*::test_it*"]
+        [
+            "*as a test*",
+            "*- testkit -*",
+            "what happened",
+            "*create configmaps*home*",
+            "To run this test alone:",
+            "*::test_it*",
+        ]
     )
 
 

@@ -3,7 +3,7 @@
 import math
 import re
 from datetime import timedelta
-from typing import Optional, Tuple
+from typing import Optional
 
 import homeostat as h
 
@@ -115,7 +115,7 @@ def report(p: h.Pass, pod: Optional[h.Object], ended: bool, wait: float) -> None
     p.set_condition("BackingOff", phase == "BackingOff", reason if phase == "BackingOff" else "NoDelay")
 
 
-def explain(p: h.Pass, pod: Optional[h.Object], ended: bool, wait: float) -> Tuple[str, str, str]:
+def explain(p: h.Pass, pod: Optional[h.Object], ended: bool, wait: float) -> tuple[str, str, str]:
     """Returns the phase, and a reason and a message for it."""
     if p.spec.get("suspend"):
         return "Suspended", "Suspended", "The container is stopped, because spec.suspend is true."

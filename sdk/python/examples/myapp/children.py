@@ -15,7 +15,7 @@ def claim_spec(p: h.Pass, live: Optional[h.Object]) -> h.Object:
     if live:  # a claim that is not bound cannot change, and a granted size cannot shrink
         asked = live["spec"]["resources"]["requests"]["storage"]
         granted = in_bytes(asked) <= in_bytes(h.get(live, "status", "capacity", "storage", default="0"))
-        if h.get(live, "status", "phase") != "Bound" or granted and in_bytes(size) < in_bytes(asked):
+        if h.get(live, "status", "phase") != "Bound" or (granted and in_bytes(size) < in_bytes(asked)):
             size = asked
     return {
         "accessModes": storage["accessModes"],
@@ -39,7 +39,7 @@ def deployment_spec(p: h.Pass, claim: Optional[h.Object]) -> h.Object:
         container["volumeMounts"] = [{"name": "data-volume", "mountPath": spec["storage"]["mountPath"]}]
         pod["volumes"] = [{"name": "data-volume", "persistentVolumeClaim": {"claimName": claim["metadata"]["name"]}}]
     one_node = claim and not {"ReadWriteMany", "ReadOnlyMany"} & set(claim["spec"]["accessModes"])
-    recreates = spec.get("strategy") == "Recreate" or spec.get("strategy") != "RollingUpdate" and one_node
+    recreates = spec.get("strategy") == "Recreate" or (spec.get("strategy") != "RollingUpdate" and one_node)
     rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}}
     labels = {"app": p.name, "app.kubernetes.io/instance": p.name, "app.kubernetes.io/managed-by": "myapp-python"}
     return {

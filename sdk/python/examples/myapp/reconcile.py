@@ -1,6 +1,6 @@
 """MyApp: a Deployment with a volume and, on request, a Service, an Ingress and a HorizontalPodAutoscaler."""
 
-from typing import Any, List, Optional, Tuple
+from typing import Any, Optional
 
 import homeostat as h
 from children import claim_spec, deployment_spec, ingress_spec, scaler_spec, service_spec
@@ -34,7 +34,7 @@ def adopts(p: h.Pass) -> bool:
     return bool(h.get(p.object, "metadata", "annotations", "mycompany.com/adopt") == "true")
 
 
-def apply_volume(p: h.Pass) -> Tuple[Optional[h.Object], List[h.Child]]:
+def apply_volume(p: h.Pass) -> tuple[Optional[h.Object], list[h.Child]]:
     """Returns the claim to mount, or None, and the own claim, which stays when the storage is disabled."""
     storage, name = p.spec["storage"], p.name + "-data"
     enabled = storage.get("enabled", True)
@@ -71,7 +71,7 @@ def report(p: h.Pass, deployment: Optional[h.Object], claim: Optional[h.Object])
     p.status["phase"] = "Degraded" if problem else "Pending" if not deployment else "Ready" if done else "Progressing"
 
 
-def pod_problem(pods: List[h.Object]) -> Optional[Tuple[str, str]]:
+def pod_problem(pods: list[h.Object]) -> Optional[tuple[str, str]]:
     """Returns the reason and the message of a container that cannot start."""
     for pod in pods:
         for c in h.get(pod, "status", "containerStatuses", default=[]):

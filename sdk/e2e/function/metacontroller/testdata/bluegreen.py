@@ -39,10 +39,14 @@ def sync(request):
     else:
         idle_size, idle_template = replicas if rolling else 0, wanted
 
-    children = [{
-        "apiVersion": "v1", "kind": "Service", "metadata": {"name": name},
-        "spec": {"selector": {**spec["selector"]["matchLabels"], "color": active}, "ports": [{"port": 80}]},
-    }]
+    children = [
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": name},
+            "spec": {"selector": {**spec["selector"]["matchLabels"], "color": active}, "ports": [{"port": 80}]},
+        }
+    ]
     for color, size, text in (
         (active, replicas, current),
         (idle, idle_size, idle_template),
@@ -50,11 +54,14 @@ def sync(request):
         labels = {**spec["selector"]["matchLabels"], "color": color}
         pods = json.loads(text)
         pods["metadata"]["labels"] = {**pods["metadata"].get("labels", {}), **labels}
-        children.append({
-            "apiVersion": "apps/v1", "kind": "ReplicaSet",
-            "metadata": {"name": f"{name}-{color}", "labels": labels, "annotations": {ANNOTATION: text}},
-            "spec": {"replicas": size, "selector": {"matchLabels": labels}, "template": pods},
-        })
+        children.append(
+            {
+                "apiVersion": "apps/v1",
+                "kind": "ReplicaSet",
+                "metadata": {"name": f"{name}-{color}", "labels": labels, "annotations": {ANNOTATION: text}},
+                "spec": {"replicas": size, "selector": {"matchLabels": labels}, "template": pods},
+            }
+        )
     return {
         "children": children,
         "status": {"activeColor": active, "activeTemplate": current, "readyReplicas": count(active, "readyReplicas")},

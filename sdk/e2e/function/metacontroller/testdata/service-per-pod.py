@@ -8,15 +8,17 @@ def sync_service_per_pod(request):
     name, annotations = stateful["metadata"]["name"], stateful["metadata"]["annotations"]
     label = annotations["service-per-pod-label"]
     ports = [dict(zip(("port", "targetPort"), map(int, p.split(":")))) for p in annotations["service-per-pod-ports"].split(",")]
-    return {"attachments": [
-        {
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": {"name": f"{name}-{n}", "labels": {"app": "service-per-pod"}},
-            "spec": {"selector": {label: f"{name}-{n}"}, "ports": ports},
-        }
-        for n in range(stateful["spec"]["replicas"])
-    ]}
+    return {
+        "attachments": [
+            {
+                "apiVersion": "v1",
+                "kind": "Service",
+                "metadata": {"name": f"{name}-{n}", "labels": {"app": "service-per-pod"}},
+                "spec": {"selector": {label: f"{name}-{n}"}, "ports": ports},
+            }
+            for n in range(stateful["spec"]["replicas"])
+        ]
+    }
 
 
 def finalize_service_per_pod(request):

@@ -132,7 +132,7 @@ def merged(live, desired):
     others = [o for o in metadata.get("ownerReferences") or [] if o["uid"] != owner["uid"]]
     mine = [o for o in metadata.get("ownerReferences") or [] if o["uid"] == owner["uid"]]
     if not mine or any(mine[0].get(k) != v for k, v in owner.items()):
-        metadata["ownerReferences"] = others + [owner]
+        metadata["ownerReferences"] = [*others, owner]
     for field in ("data", "spec"):
         if field in desired:
             result[field] = {**(result.get(field) or {}), **desired[field]}
@@ -391,9 +391,7 @@ class Operator:
         if status == page.get("status"):
             return
         body = {**page, "status": status}
-        self.custom.replace_namespaced_custom_object_status(
-            GROUP, VERSION, self.namespace, PLURAL, name_of(page), body, **RAW
-        )
+        self.custom.replace_namespaced_custom_object_status(GROUP, VERSION, self.namespace, PLURAL, name_of(page), body, **RAW)
 
 
 def arguments():

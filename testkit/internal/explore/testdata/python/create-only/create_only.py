@@ -37,9 +37,7 @@ def on_create(page, namespace):
         else:
             raise
     page["status"] = pages.with_ready(page, "True", "Created", "resources created successfully")
-    custom.replace_namespaced_custom_object_status(
-        pages.GROUP, pages.VERSION, namespace, pages.PLURAL, pages.name_of(page), page
-    )
+    custom.replace_namespaced_custom_object_status(pages.GROUP, pages.VERSION, namespace, pages.PLURAL, pages.name_of(page), page)
     log.info("page '%s' created", pages.name_of(page))
 
 
