@@ -85,7 +85,7 @@ func (r *releases) add(name string, i image.Image) error {
 }
 
 func (r *releases) makeOLM(ctx context.Context) error {
-	built, err := v0.Build(ctx, olmModule, notify)
+	built, err := v0.Build(ctx, programsV0, notify)
 	if err != nil {
 		return err
 	}

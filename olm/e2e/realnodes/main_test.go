@@ -1,23 +1,28 @@
-// Package realnodes_test installs operators with a real OLM v0 on real nodes: the operators are containers, and so is OLM,
-// with the pods that serve its catalogs and unpack its bundles.
+// Package realnodes_test installs operators with a real OLM on real nodes: the operators are containers, and so is OLM v0,
+// with the pods that serve its catalogs and unpack its bundles. OLM v1 is two processes beside the cluster.
 package realnodes_test
 
 import (
 	"context"
 	"fmt"
+	"log"
 	"os"
 	"sync"
 	"testing"
 	"time"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/homeostat-dev/homeostat/olm/internal/v0"
+	"github.com/homeostat-dev/homeostat/olm/internal/v1"
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
 const (
-	olmModule  = "../../programs"
+	programsV0 = "../../programs"
+	programsV1 = "../../programs/v1"
 	templates  = "../../templates"
-	manifests  = "../../install/v0"
+	manifests  = "../../install"
 	released   = "../../released"
 	bundles    = "../../../bundle"
 	operators  = "../../../operators"
@@ -34,11 +39,21 @@ const (
 
 func TestMain(m *testing.M) {
 	testkit.RunHelperProcess() // from another folder
+	var objects []client.Object
+	if runs() {
+		var err error
+		if objects, err = v1.Objects(context.Background(), programsV1); err != nil {
+			log.Fatal(err)
+		}
+	}
 	testkit.Main(m, testkit.Env{
-		Objects: v0.Objects(), AddToScheme: v0.AddToScheme,
+		Objects: append(objects, v0.Objects()...), AddToScheme: v0.AddToScheme,
 		Real: &testkit.RealNodes{Images: []string{baseImages, images}},
 	})
 }
+
+// runs reports whether the tests run: they make images, which takes long, before testkit decides about the nodes.
+func runs() bool { return os.Getenv("TESTKIT_NODES") == "1" }
 
 // A suite is a cluster with real nodes that have all images.
 type suite struct {
@@ -52,7 +67,7 @@ type suite struct {
 // start returns a suite.
 func start(t *testing.T) *suite {
 	t.Helper()
-	if os.Getenv("TESTKIT_NODES") != "1" {
+	if !runs() {
 		t.Skip("images for real nodes are not built without TESTKIT_NODES=1: see make test/nodes")
 	}
 	r, err := loadImages()

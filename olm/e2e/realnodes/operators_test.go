@@ -17,21 +17,21 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 )
 
-// read returns the objects of a manifest, such as catalog.
+// read returns the objects of a manifest, such as v0/catalog.
 func (s *suite) read(name string) []*unstructured.Unstructured {
 	s.t.Helper()
-	objects, err := fixture.Read(filepath.Join(manifests, name+".yaml"))
+	objects, err := fixture.Read(filepath.Join(manifests, filepath.FromSlash(name)+".yaml"))
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	return objects
 }
 
-// apply applies the manifests that install an operator. Those of the operator with webhooks are those of the other one, with
-// its name.
-func (s *suite) apply(operator string) []*unstructured.Unstructured {
+// apply applies the manifests that install an operator with a version of OLM. Those of the operator with webhooks are those
+// of the other one, with its name.
+func (s *suite) apply(version, operator string) []*unstructured.Unstructured {
 	s.t.Helper()
-	data, err := os.ReadFile(filepath.Join(manifests, immortal+".yaml"))
+	data, err := os.ReadFile(filepath.Join(manifests, version, immortal+".yaml"))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -191,11 +191,11 @@ func (s *suite) waitNoPods(namespace string) {
 	})
 }
 
-// deleteNamespaces deletes the namespaces of manifests.
+// deleteNamespaces deletes the cluster-scoped objects of manifests that OLM does not delete.
 func (s *suite) deleteNamespaces(applied []*unstructured.Unstructured) {
 	s.t.Helper()
 	for _, o := range applied {
-		if o.GetNamespace() == "" {
+		if o.GetNamespace() == "" && o.GetKind() != "ClusterExtension" {
 			s.Delete(o)
 			s.Eventually(o, testkit.Gone())
 		}

@@ -22,7 +22,7 @@ import (
 // OLM v0 installs two operators by Subscriptions, one of them with webhooks. Its pods serve the image of the catalog and
 // unpack the images of the bundles. The operators run in pods of the images that the bundles name, with the certificate that
 // OLM mounts. A new catalog upgrades them; the container of an object runs on. The removal leaves what OLM never deletes.
-func TestLife(t *testing.T) {
+func TestV0(t *testing.T) {
 	s := start(t)
 	for _, o := range v0.Pods() {
 		s.Apply(o)
@@ -35,7 +35,7 @@ func TestLife(t *testing.T) {
 	source := s.addCatalog()
 	var applied []*unstructured.Unstructured
 	for _, operator := range []string{immortal, mailbox} {
-		applied = append(applied, s.apply(operator)...)
+		applied = append(applied, s.apply("v0", operator)...)
 	}
 	s.waitSubscriptions(s.Previous)
 	s.checkPod(immortal, s.Previous)
@@ -52,15 +52,15 @@ func TestLife(t *testing.T) {
 
 	server.delete()
 	s.deleteMailboxes("a", "b")
-	s.uninstall(applied)
+	s.uninstallV0(applied)
 	s.Delete(source)
 	s.deleteRoles()
-	s.waitLeft(before, leftByOLM...)
+	s.waitLeft(before, leftByV0...)
 }
 
-// leftByOLM are the objects that OLM makes and does not delete with an operator: its list of the objects of a package, and
+// leftByV0 are the objects that OLM makes and does not delete with an operator: its list of the objects of a package, and
 // the permission of a webhook's server to read how clients are authenticated.
-var leftByOLM = []string{
+var leftByV0 = []string{
 	"Operator /immortalcontainer-operator.immortalcontainer-operator",
 	"Operator /mailbox-operator.mailbox-operator",
 	"RoleBinding kube-system/mailbox-operator-service-auth-reader",
@@ -77,7 +77,7 @@ func (s *suite) deleteRoles() {
 // addCatalog applies the manifest of the catalog, with the image of the previous one.
 func (s *suite) addCatalog() *v1alpha1.CatalogSource {
 	s.t.Helper()
-	manifest := s.read("catalog")[0]
+	manifest := s.read("v0/catalog")[0]
 	if err := unstructured.SetNestedField(manifest.Object, catalogImage(s.Previous), "spec", "image"); err != nil {
 		s.t.Fatal(err)
 	}
@@ -113,9 +113,9 @@ func (s *suite) checkCertificate(pod *corev1.Pod) {
 	}
 }
 
-// uninstall deletes all that OLM made, as docs/install.md describes. It leaves the definitions, the roles for users and the
+// uninstallV0 deletes all that OLM made, as docs/install.md describes. It leaves the definitions, the roles for users and the
 // objects of the manifests to the administrator.
-func (s *suite) uninstall(applied []*unstructured.Unstructured) {
+func (s *suite) uninstallV0(applied []*unstructured.Unstructured) {
 	s.t.Helper()
 	for _, operator := range []string{immortal, mailbox} {
 		csv := &v1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{
