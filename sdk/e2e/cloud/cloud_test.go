@@ -227,6 +227,34 @@ func TestOutcomeUnknown(t *testing.T) {
 	}
 }
 
+// While it is not known whether a creation was carried out, the condition says until when.
+func TestMessageOfUncertainCreation(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	c := newCloud()
+	buckets := Client{k.External(c, c.state).URL}.Buckets()
+	byToken, _ := buckets.API.(external.ByToken[Bucket])
+	buckets.API = external.ByTag[Bucket]{
+		Operations: byToken.Operations,
+		Create: func(context.Context, string, Bucket) (external.State, error) {
+			return external.State{}, errors.New("the answer is lost")
+		},
+		Find: func(context.Context, string) (external.State, error) { return external.State{}, external.ErrNotFound },
+	}
+	buckets.MaxLatency = time.Hour
+	k.Run(New(buckets))
+	site := newSite(1, false)
+	k.Apply(site)
+	k.Eventually(site, testkit.Match("the time in the message", func(s *Site) bool {
+		ready := conditions.Get(s, conditions.Ready)
+		if ready == nil || ready.Reason != "ExternalPending" || s.Status.External[0].Request == nil {
+			return false
+		}
+		until := s.Status.External[0].Request.Time.Add(buckets.MaxLatency + buckets.ReadDelay + 10*time.Second)
+		return strings.Contains(ready.Message, "not certain before "+until.UTC().Format(time.RFC3339))
+	}))
+}
+
 // A panic of a function of the kind concerns its object alone, and does not lose the record of the resource.
 func TestPanic(t *testing.T) {
 	t.Parallel()

@@ -17,6 +17,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -188,6 +189,10 @@ func (c *call) wait(after time.Duration) Step {
 	message := c.Message
 	if message == "" {
 		message = strings.ToLower(string(c.Phase))
+	}
+	if (c.Phase == external.Creating || c.Phase == external.Deleting) && c.uncertainFor() > 0 {
+		message += fmt.Sprintf("; it is not certain before %s whether it exists (MaxLatency, ReadDelay)",
+			c.uncertainUntil().UTC().Format(time.RFC3339))
 	}
 	return c.failed(retry.WaitFor(after, ReasonPending, "%s: %s", c, message))
 }
