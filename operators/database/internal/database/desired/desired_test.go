@@ -195,6 +195,22 @@ func TestPinnedTemplate(t *testing.T) {
 	}
 }
 
+// An operator that restarts pods for changes of their ConfigMaps must leave the members alone: one key is written when the
+// first member is ready.
+func TestOtherOperatorsRestartNothing(t *testing.T) {
+	t.Parallel()
+	db := database(v1.PostgreSQL)
+	set, err := desired.StatefulSet(db, desired.PinnedTemplate{}, corev1.PodTemplateSpec{}, resource.MustParse("1Gi"), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"rollout.homeostat.dev/enabled", "reloader.stakater.com/auto"} {
+		if got := set.Annotations[key]; got != "false" {
+			t.Errorf("annotation %s is %q, want false", key, got)
+		}
+	}
+}
+
 func TestRole(t *testing.T) {
 	t.Parallel()
 	for member, want := range map[string]string{"0": "primary", "1": "replica", "10": "replica", "": ""} {

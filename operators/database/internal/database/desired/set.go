@@ -64,6 +64,13 @@ func (p *PinnedTemplate) Digest() string {
 	return fullDigest(p.Annotations[inputsAnnotation], p.Annotations[templateAnnotation])
 }
 
+// Annotations with which other operators leave the pods alone. They would restart the members for each change of a ConfigMap or
+// Secret, also for the keys that a running member reads, and for a new password, which needs no restart.
+const (
+	rolloutAnnotation  = "rollout.homeostat.dev/enabled"
+	reloaderAnnotation = "reloader.stakater.com/auto"
+)
+
 // StatefulSet returns the StatefulSet of the members. The pod template stays pinned while its inputs are unchanged. A new
 // version of the operator would build another template from the same inputs; it is used with the next change of the inputs,
 // or if upgrade is true. The size is that of the claim template.
@@ -91,7 +98,9 @@ func StatefulSet(db *v1.Database, pin PinnedTemplate, fresh corev1.PodTemplateSp
 	return &appsv1.StatefulSet{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: SetName(db), Labels: labels(db),
-			Annotations: map[string]string{inputsAnnotation: inputs, templateAnnotation: string(raw)},
+			Annotations: map[string]string{
+				inputsAnnotation: inputs, templateAnnotation: string(raw), rolloutAnnotation: "false", reloaderAnnotation: "false",
+			},
 		},
 		Spec: appsv1.StatefulSetSpec{
 			ServiceName: HeadlessServiceName(db), Replicas: &replicas,
