@@ -144,7 +144,7 @@ func (s *session) render(ctx context.Context) (map[string]*declcfg.DeclarativeCo
 
 // startV0 starts OLM v0, and serves the catalog in place of the catalog's pod.
 func (s *session) startV0(ctx context.Context, catalogs map[string]*declcfg.DeclarativeConfig) (lifecycle, error) {
-	if err := s.install(ctx, v0.Objects()); err != nil {
+	if err := fixture.Install(ctx, s.client, v0.Objects()); err != nil {
 		return nil, err
 	}
 	l, err := v0.Start(ctx, s.config, v0.Options{
@@ -173,7 +173,7 @@ func (s *session) startV1(ctx context.Context, catalogs map[string]*declcfg.Decl
 	if err != nil {
 		return nil, err
 	}
-	if err := s.install(ctx, objects); err != nil {
+	if err := fixture.Install(ctx, s.client, objects); err != nil {
 		return nil, err
 	}
 	l, err := v1.Start(ctx, s.config, v1.Options{Programs: s.path("olm/programs/v1"), Dir: s.dir, Notice: s.notify})
