@@ -4,11 +4,7 @@ import (
 	"slices"
 
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
-
-	"github.com/homeostat-dev/homeostat/olm"
 )
-
-func versionsOf(catalog *declcfg.DeclarativeConfig) []string { return olm.Versions(catalog) }
 
 // withoutVersion returns a copy of a catalog of one package without one version, as the catalog was before. It is nil if the
 // default channel has no other version, so that there is nothing to upgrade from.

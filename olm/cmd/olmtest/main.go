@@ -1,6 +1,6 @@
 // Command olmtest tests the catalog of one operator with a real Operator Lifecycle Manager v0, on a cluster of its own with
-// simulated nodes. It installs the operator with the manifest of the project, upgrades it if the catalog has a former version,
-// creates the samples, and removes everything. The program of the operator runs as a process of this machine, built from the
+// simulated nodes. It installs the operator with the manifest of the project, upgrades it from a former version if there is
+// one, creates the samples, and removes everything. The program of the operator runs as a process of this machine, built from the
 // project, with the arguments and permissions from OLM.
 package main
 
@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
@@ -28,8 +29,8 @@ import (
 )
 
 const usage = `usage: olmtest -name NAME -catalog FOLDER -released FOLDER -current FOLDER [-programs FOLDER] PROJECT
-where -catalog has NAME/catalog.yaml and -current the bundle NAME, as make catalog writes them, -released the bundles of former
-versions, and -programs the go.mod of OLM (default: programs). PROJECT is the folder of the operator, with
+where -catalog has NAME/catalog.yaml and -current the bundle NAME, as make catalog writes them, -released the bundles of
+former versions, and -programs the go.mod of OLM (default: programs). PROJECT is the folder of the operator, with
        olm/install/v0.yaml  a CatalogSource, a Namespace, an OperatorGroup and a Subscription
        config/samples       objects that become ready
        olm/refused          objects that its webhooks refuse, if it has any`
@@ -105,6 +106,9 @@ func newSession(ctx context.Context, o options) (*session, error) {
 	}
 	if s.version, err = bundle.Version(filepath.Join(o.current, o.name)); err != nil {
 		return nil, err
+	}
+	if !slices.Contains(olm.Versions(s.catalog), s.version) {
+		return nil, fmt.Errorf("the catalog does not have the bundle of version %s: add it to olm/%s.yaml", s.version, o.name)
 	}
 	files, err := filepath.Glob(filepath.Join(o.project, "olm", "refused", "*.yaml"))
 	for _, file := range files {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
-	admissionv1 "k8s.io/api/admissionregistration/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,6 +24,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/homeostat-dev/homeostat/olm"
 	"github.com/homeostat-dev/homeostat/olm/internal/fixture"
 	"github.com/homeostat-dev/homeostat/olm/internal/v0"
 	"github.com/homeostat-dev/homeostat/testkit"
@@ -71,24 +72,16 @@ func (s *session) connect() (err error) {
 // test installs, upgrades, uses and removes the operator.
 func (s *session) test(ctx context.Context) error {
 	former := withoutVersion(s.catalog, s.csvName())
-	if former != nil {
-		if err := s.install(ctx, former); err != nil {
+	if former == nil {
+		if err := s.install(ctx, s.catalog); err != nil {
 			return err
 		}
-	} else if err := s.install(ctx, s.catalog); err != nil {
+	} else if err := s.upgrade(ctx, former); err != nil {
 		return err
 	}
 	samples, err := s.createSamples(ctx)
 	if err != nil {
 		return err
-	}
-	if former != nil {
-		if err := s.upgrade(ctx); err != nil {
-			return err
-		}
-		if err := s.waitReady(ctx, samples); err != nil {
-			return err
-		}
 	}
 	csv := &v1alpha1.ClusterServiceVersion{}
 	key := client.ObjectKey{Namespace: find(s.manifest, "Subscription").GetNamespace(), Name: s.csvName()}
@@ -98,7 +91,10 @@ func (s *session) test(ctx context.Context) error {
 	if err := s.checkWebhooks(ctx, csv); err != nil {
 		return err
 	}
-	return s.remove(ctx, csv, samples)
+	if err := s.deleteAll(ctx, samples); err != nil {
+		return err
+	}
+	return s.remove(ctx, csv)
 }
 
 // csvName returns the name of the current ClusterServiceVersion.
@@ -120,8 +116,16 @@ func (s *session) install(ctx context.Context, catalog *declcfg.DeclarativeConfi
 	return s.waitInstalled(ctx, catalog)
 }
 
-// upgrade serves the whole catalog, and waits until OLM has upgraded to its last version.
-func (s *session) upgrade(ctx context.Context) error {
+// upgrade installs the last version of a former catalog, and upgrades it while there are samples. They stay ready, and the
+// new version deletes them.
+func (s *session) upgrade(ctx context.Context, former *declcfg.DeclarativeConfig) error {
+	if err := s.install(ctx, former); err != nil {
+		return err
+	}
+	samples, err := s.createSamples(ctx)
+	if err != nil {
+		return err
+	}
 	if err := s.serve(ctx, s.catalog); err != nil {
 		return err
 	}
@@ -130,7 +134,13 @@ func (s *session) upgrade(ctx context.Context) error {
 	if err := s.client.Patch(ctx, s.source, patch); err != nil {
 		return fmt.Errorf("replacing the catalog: %w", err)
 	}
-	return s.waitInstalled(ctx, s.catalog)
+	if err := s.waitInstalled(ctx, s.catalog); err != nil {
+		return err
+	}
+	if err := s.waitReady(ctx, samples); err != nil {
+		return err
+	}
+	return s.deleteAll(ctx, samples)
 }
 
 // serve replaces the catalog that is served.
@@ -149,7 +159,7 @@ func (s *session) serve(ctx context.Context, catalog *declcfg.DeclarativeConfig)
 
 // waitInstalled waits until OLM has installed the last version in a catalog.
 func (s *session) waitInstalled(ctx context.Context, catalog *declcfg.DeclarativeConfig) error {
-	versions := versionsOf(catalog)
+	versions := olm.Versions(catalog)
 	last := versions[len(versions)-1]
 	want := map[string]string{s.packageName(): last}
 	err := s.wait(ctx, "installing version "+last, fixture.Stable(func(ctx context.Context) error {
@@ -229,7 +239,7 @@ func (s *session) checkWebhooks(ctx context.Context, csv *v1alpha1.ClusterServic
 			return err != nil && strings.Contains(err.Error(), fmt.Sprintf("admission webhook %q denied the request", name))
 		})
 		if by < 0 {
-			return fmt.Errorf("creating %s %s of olm/refused: a webhook of %q has to refuse it, and the answer is: %w",
+			return fmt.Errorf("creating %s %s of olm/refused: a webhook of %q has to refuse it; the answer: %w",
 				o.GetKind(), o.GetName(), names, orAccepted(err))
 		}
 		s.print("%s", err)
@@ -247,24 +257,15 @@ func orAccepted(err error) error {
 	return err
 }
 
-// remove removes the samples while the operator runs, then the operator, its definitions and the catalog. Webhooks and the
-// Deployment have to disappear with the ClusterServiceVersion.
-func (s *session) remove(ctx context.Context, csv *v1alpha1.ClusterServiceVersion, samples []*unstructured.Unstructured) error {
-	for _, o := range slices.Backward(samples) {
-		if err := s.delete(ctx, o); err != nil {
-			return err
-		}
-	}
-	subscription := find(s.manifest, "Subscription")
-	if err := errors.Join(s.delete(ctx, subscription), s.delete(ctx, csv)); err != nil {
+// remove removes the operator, its definitions and the catalog. The Deployment and the webhooks have to disappear with the
+// ClusterServiceVersion.
+func (s *session) remove(ctx context.Context, csv *v1alpha1.ClusterServiceVersion) error {
+	if err := errors.Join(s.delete(ctx, find(s.manifest, "Subscription")), s.delete(ctx, csv)); err != nil {
 		return err
 	}
-	left := []client.Object{}
 	for _, d := range csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs {
-		left = append(left, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: csv.Namespace, Name: d.Name}})
-	}
-	for _, o := range left {
-		if err := s.waitGone(ctx, o); err != nil {
+		key := metav1.ObjectMeta{Namespace: csv.Namespace, Name: d.Name}
+		if err := s.waitGone(ctx, &appsv1.Deployment{ObjectMeta: key}); err != nil {
 			return err
 		}
 	}
@@ -272,23 +273,32 @@ func (s *session) remove(ctx context.Context, csv *v1alpha1.ClusterServiceVersio
 		return err
 	}
 	for _, owned := range csv.Spec.CustomResourceDefinitions.Owned {
-		if err := s.delete(ctx, &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: owned.Name}}); err != nil {
+		key := metav1.ObjectMeta{Name: owned.Name}
+		if err := s.delete(ctx, &apiextensionsv1.CustomResourceDefinition{ObjectMeta: key}); err != nil {
 			return err
 		}
 	}
-	for _, o := range slices.Backward(s.manifest) {
+	if err := s.deleteAll(ctx, s.manifest); err != nil {
+		return err
+	}
+	s.print("the operator, its definitions and the catalog are removed")
+	return nil
+}
+
+// deleteAll deletes objects in reverse order.
+func (s *session) deleteAll(ctx context.Context, objects []*unstructured.Unstructured) error {
+	for _, o := range slices.Backward(objects) {
 		if err := s.delete(ctx, o); err != nil {
 			return err
 		}
 	}
-	s.print("the samples, the operator, its definitions and the catalog are removed")
 	return nil
 }
 
 // checkNoWebhooks returns an error while the cluster has webhook configurations.
 func (s *session) checkNoWebhooks(ctx context.Context) error {
 	for _, list := range []client.ObjectList{
-		&admissionv1.ValidatingWebhookConfigurationList{}, &admissionv1.MutatingWebhookConfigurationList{},
+		&admissionregistrationv1.ValidatingWebhookConfigurationList{}, &admissionregistrationv1.MutatingWebhookConfigurationList{},
 	} {
 		if err := s.client.List(ctx, list); err != nil {
 			return err
@@ -321,8 +331,8 @@ func (s *session) waitGone(ctx context.Context, o client.Object) error {
 	})
 }
 
-// wait waits until a condition returns no error. The error names what was awaited, and the last error of the condition. It ends
-// early if OLM or the cluster does.
+// wait waits until a condition returns no error. It ends early if OLM or the cluster does. The error names what was awaited,
+// and the last error of the condition.
 func (s *session) wait(ctx context.Context, what string, condition func(context.Context) error) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, waitInterval, waitTimeout, true, func(ctx context.Context) (bool, error) {
