@@ -14,10 +14,12 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/go-logr/logr"
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/homeostat-dev/homeostat/olm"
 	"github.com/homeostat-dev/homeostat/olm/internal/build"
@@ -34,6 +36,7 @@ It runs OLM v0, or v1, beside the cluster that make up BARE=1 runs, until it is 
   -kubeconfig  says which cluster; KUBECONFIG does if it is not given`
 
 func main() {
+	log.SetLogger(logr.Discard()) // otherwise controller-runtime warns after half a minute that no logger is set
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:], os.Stdout)
 	interrupted := ctx.Err() != nil // read before stop, which cancels it as well

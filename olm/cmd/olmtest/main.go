@@ -16,8 +16,10 @@ import (
 	"slices"
 	"syscall"
 
+	"github.com/go-logr/logr"
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/homeostat-dev/homeostat/bundle"
 	"github.com/homeostat-dev/homeostat/olm"
@@ -42,6 +44,7 @@ type options struct {
 
 func main() {
 	sandbox.RunHelperProcess()
+	log.SetLogger(logr.Discard()) // otherwise controller-runtime warns after half a minute that no logger is set
 	_ = os.Unsetenv("GOWORK") // it is off for this command; the operator is built in the workspace of its folder
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
