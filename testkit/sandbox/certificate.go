@@ -24,7 +24,8 @@ const (
 
 // certificateSecret returns the Secret that the container mounts as the certificate of its webhook server, or nil.
 func (e *podProcess) certificateSecret() *corev1.SecretVolumeSource {
-	mount := slices.IndexFunc(e.container.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == mountedCertDir })
+	isMounted := func(m corev1.VolumeMount) bool { return m.MountPath == mountedCertDir }
+	mount := slices.IndexFunc(e.container.VolumeMounts, isMounted)
 	if mount < 0 {
 		return nil
 	}
@@ -40,7 +41,8 @@ func (e *podProcess) certificateSecret() *corev1.SecretVolumeSource {
 func (e *podProcess) writeCertificate(ctx context.Context, source *corev1.SecretVolumeSource) (dir string, err error) {
 	dir = e.file(".certificate")
 	secret := &corev1.Secret{}
-	if err := e.pods.client.Get(ctx, client.ObjectKey{Namespace: e.pod.Namespace, Name: source.SecretName}, secret); err != nil {
+	key := client.ObjectKey{Namespace: e.pod.Namespace, Name: source.SecretName}
+	if err := e.pods.client.Get(ctx, key, secret); err != nil {
 		return "", fmt.Errorf("mounting the certificate of the webhooks: %w", err)
 	}
 	files := map[string]string{} // keys by file name
