@@ -80,15 +80,15 @@ func run(ctx context.Context, args []string, out, messages io.Writer) error {
 	}
 	s.notify = func(line string) { _, _ = fmt.Fprintln(messages, line) }
 	s.print = func(format string, args ...any) { _, _ = fmt.Fprintf(out, format+"\n", args...) }
-	if err := s.start(ctx); err != nil {
-		return errors.Join(err, s.stop(ctx, false))
+	if err = s.start(ctx); err == nil {
+		err = s.test(ctx)
 	}
-	err = s.test(ctx)
-	if err != nil {
+	failed := err != nil && ctx.Err() == nil && s.dir != ""
+	if failed {
 		s.printLogs()
 		err = fmt.Errorf("%w; the logs of OLM are in %s", err, s.dir)
 	}
-	return errors.Join(err, s.stop(ctx, err == nil))
+	return errors.Join(err, s.stop(ctx, failed))
 }
 
 // newSession reads what the project has.
@@ -159,8 +159,8 @@ func (s *session) start(ctx context.Context) error {
 	return err
 }
 
-// stop ends everything. The logs of OLM are kept after a failure.
-func (s *session) stop(ctx context.Context, passed bool) error {
+// stop ends everything. Only on request it keeps the logs of OLM.
+func (s *session) stop(ctx context.Context, keepLogs bool) error {
 	if s.unserve != nil {
 		s.unserve()
 	}
@@ -168,7 +168,7 @@ func (s *session) stop(ctx context.Context, passed bool) error {
 		s.olm.Stop()
 	}
 	var err error
-	if passed {
+	if !keepLogs {
 		err = os.RemoveAll(s.dir)
 	}
 	if s.sandbox != nil {
