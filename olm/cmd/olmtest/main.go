@@ -45,7 +45,7 @@ type options struct {
 func main() {
 	sandbox.RunHelperProcess()
 	log.SetLogger(logr.Discard()) // otherwise controller-runtime warns after half a minute that no logger is set
-	_ = os.Unsetenv("GOWORK") // it is off for this command; the operator is built in the workspace of its folder
+	_ = os.Unsetenv("GOWORK")     // it is off for this command; the operator is built in the workspace of its folder
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
 )
 
@@ -156,6 +157,34 @@ func TestWithoutVersion(t *testing.T) {
 	}
 	if len(catalog.Bundles) != 3 || len(catalog.Channels[1].Entries) != 2 {
 		t.Errorf("the catalog was changed: %+v", catalog)
+	}
+}
+
+// An upgrade is tested only if the current program runs with what the former bundle installs.
+func TestDifferentNeeds(t *testing.T) {
+	t.Parallel()
+	for want, change := range map[string]func(*v1alpha1.ClusterServiceVersion){
+		"": func(csv *v1alpha1.ClusterServiceVersion) { csv.Spec.Description = "another" },
+		"definitions": func(csv *v1alpha1.ClusterServiceVersion) {
+			csv.Spec.CustomResourceDefinitions.Owned[0].Version = "v2"
+		},
+		"permissions": func(csv *v1alpha1.ClusterServiceVersion) {
+			csv.Spec.InstallStrategy.StrategySpec.ClusterPermissions[0].Rules[0].Verbs = []string{"get"}
+		},
+		"arguments": func(csv *v1alpha1.ClusterServiceVersion) {
+			csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template.Spec.Containers[0].Args = []string{"--new"}
+		},
+	} {
+		bundle := filepath.Join(repository, "bundle", "myapp")
+		before, err := readCSV(bundle)
+		if err != nil {
+			t.Fatal(err)
+		}
+		now := before.DeepCopy()
+		change(now)
+		if got := differentNeeds(before, now); got != want {
+			t.Errorf("it is %q, want %q", got, want)
+		}
 	}
 }
 

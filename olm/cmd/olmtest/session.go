@@ -71,7 +71,10 @@ func (s *session) connect() (err error) {
 
 // test installs, upgrades, uses and removes the operator.
 func (s *session) test(ctx context.Context) error {
-	former := withoutVersion(s.catalog, s.csvName())
+	former, err := s.formerCatalog()
+	if err != nil {
+		return err
+	}
 	if former == nil {
 		if err := s.install(ctx, s.catalog); err != nil {
 			return err
@@ -79,7 +82,7 @@ func (s *session) test(ctx context.Context) error {
 	} else if err := s.upgrade(ctx, former); err != nil {
 		return err
 	}
-	samples, err := s.createSamples(ctx)
+	samples, err := s.createSamples(ctx, false)
 	if err != nil {
 		return err
 	}
@@ -122,7 +125,7 @@ func (s *session) upgrade(ctx context.Context, former *declcfg.DeclarativeConfig
 	if err := s.install(ctx, former); err != nil {
 		return err
 	}
-	samples, err := s.createSamples(ctx)
+	samples, err := s.createSamples(ctx, true)
 	if err != nil {
 		return err
 	}
@@ -171,8 +174,9 @@ func (s *session) waitInstalled(ctx context.Context, catalog *declcfg.Declarativ
 	return err
 }
 
-// createSamples creates the samples that simulated nodes can serve, and waits until they are Ready.
-func (s *session) createSamples(ctx context.Context) ([]*unstructured.Unstructured, error) {
+// createSamples creates the samples that simulated nodes can serve, and waits until they are Ready. A former version may
+// reject some of them.
+func (s *session) createSamples(ctx context.Context, ofFormer bool) ([]*unstructured.Unstructured, error) {
 	var samples []*unstructured.Unstructured
 	for _, sample := range s.project.Samples {
 		if slices.Contains(s.project.RealNodeSamples, sample) {
@@ -182,7 +186,12 @@ func (s *session) createSamples(ctx context.Context) ([]*unstructured.Unstructur
 		if err := s.setNamespace(o); err != nil {
 			return nil, err
 		}
-		if err := s.client.Create(ctx, o); client.IgnoreAlreadyExists(err) != nil { // such as another version of an object
+		err := s.client.Create(ctx, o)
+		if apierrors.IsInvalid(err) && ofFormer {
+			s.print("sample %s %s is left out: %v", o.GetKind(), o.GetName(), err)
+			continue
+		}
+		if client.IgnoreAlreadyExists(err) != nil { // such as another version of an object
 			return nil, fmt.Errorf("creating sample %s %s: %w", o.GetKind(), o.GetName(), err)
 		}
 		samples = append(samples, o)
