@@ -185,7 +185,7 @@ inputs/bundle = operators sdk
 inputs/tools/images = operators sdk go.work
 inputs/tools/charts = operators sdk testkit
 inputs/tools/release = operators sdk testkit bundle tools/charts tools/images olm/catalog olm/templates CHANGELOG.md Makefile
-inputs/olm = operators sdk testkit bundle docs/install.md
+inputs/olm = operators sdk testkit bundle tools/images docs/install.md
 
 test/python: $(TESTKIT) $(ENGINE) ## Test the packages for Python, their guides and the operators in Python (ARGS='-k name')
 	@if $(PYTHON) -c 'import kubernetes, pytest'; then export TESTKIT=$(abspath $(TESTKIT)) PATH="$(abspath build):$$PATH"; \

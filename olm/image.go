@@ -44,15 +44,13 @@ func CatalogImage(dir string) (v1.Image, error) {
 	}.Make(dir)
 }
 
-// Relocate replaces the prefix [Repository] in the names of the images of all bundles of a catalog. OLM v1 rejects names
-// without a registry. The new prefix ends in a slash, like PUSH of make images.
+// Relocate replaces the part before the last slash in the names of the images of all bundles of a catalog. OLM v1 rejects
+// names without a registry. The new prefix ends in a slash, like PUSH of make images.
 func Relocate(catalog *declcfg.DeclarativeConfig, prefix string) {
 	for i := range catalog.Bundles {
 		b := &catalog.Bundles[i]
 		image := b.Image
-		if rest, ok := strings.CutPrefix(image, Repository); ok {
-			b.Image = prefix + rest
-		}
+		b.Image = prefix + image[strings.LastIndexByte(image, '/')+1:]
 		for j := range b.RelatedImages {
 			if b.RelatedImages[j].Image == image {
 				b.RelatedImages[j].Image = b.Image

@@ -2,7 +2,6 @@ package e2e_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/blang/semver/v4"
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
-	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -38,24 +36,20 @@ const (
 func TestWebhooks(t *testing.T) {
 	t.Parallel()
 	s := newSuiteOf(t, []string{mailbox}, testkit.Private())
-	folder := t.TempDir()
-	source := s.offer(mailboxCatalog(t, folder, "0.2.0"), nil)
+	source := s.offer(mailboxCatalog(t, "0.2.0"), nil)
 	s.subscribeToMailbox()
-	s.mountCertificate(folder)
 	s.waitInstalled("0.2.0")
 	s.checkWebhooks("a")
 
 	check := s.watchConversion()
-	s.offer(mailboxCatalog(t, folder, "0.2.0", "0.3.0"), source)
+	s.offer(mailboxCatalog(t, "0.2.0", "0.3.0"), source)
 	s.waitInstalled("0.3.0")
 	s.checkWebhooks("b")
 	check("0.3.0")
 }
 
-// mailboxCatalog returns a catalog of versions of the operator. Pods are processes of this machine: a folder takes the place
-// of the mounted certificate. The bundle names it, because OLM adds the environment of a Subscription only after the
-// Subscription's status has the installed version, and does not repair an earlier Deployment whose pods are never ready.
-func mailboxCatalog(t *testing.T, folder string, versions ...string) *declcfg.DeclarativeConfig {
+// mailboxCatalog returns a catalog of versions of the operator.
+func mailboxCatalog(t *testing.T, versions ...string) *declcfg.DeclarativeConfig {
 	t.Helper()
 	folders := map[string]string{}
 	var text strings.Builder
@@ -67,8 +61,6 @@ func mailboxCatalog(t *testing.T, folder string, versions ...string) *declcfg.De
 		}
 		b.CSV.Name = "mailbox-operator.v" + version
 		b.CSV.Spec.Version.Version = semver.MustParse(version)
-		containers := b.CSV.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template.Spec.Containers
-		containers[0].Env = append(containers[0].Env, corev1.EnvVar{Name: "WEBHOOK_CERT_DIR", Value: folder})
 		for _, o := range b.Objects {
 			if o.GetKind() == "CustomResourceDefinition" {
 				o.SetAnnotations(map[string]string{mailboxRevision: version})
@@ -110,29 +102,6 @@ func (s *suite) subscribeToMailbox() {
 	for _, o := range objects {
 		s.k.Apply(o)
 	}
-}
-
-// mountCertificate writes OLM's certificate into a folder, again when OLM replaces it. The program fails and is restarted
-// until it is there.
-func (s *suite) mountCertificate(folder string) {
-	s.t.Helper()
-	write := func(secret *corev1.Secret) error {
-		var errs []error
-		for _, name := range []string{"tls.key", "tls.crt"} {
-			errs = append(errs, os.WriteFile(filepath.Join(folder, name), secret.Data[name], 0o600))
-		}
-		return errors.Join(errs...)
-	}
-	events := s.watch(&corev1.SecretList{}, metav1.ListOptions{FieldSelector: "metadata.name=" + mailboxService + "-cert"})
-	go func() {
-		for event := range events {
-			if secret, ok := event.Object.(*corev1.Secret); ok {
-				if err := write(secret); err != nil {
-					s.t.Error(err)
-				}
-			}
-		}
-	}()
 }
 
 // watch returns the events of a watch that ends with the test.

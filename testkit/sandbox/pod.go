@@ -136,6 +136,12 @@ func (e *podProcess) tryStart(helpers *sync.WaitGroup) (*supervised, error) {
 	if err != nil {
 		return nil, err
 	}
+	certificate := e.certificateSecret()
+	if certificate != nil {
+		if flags[certDirFlag], err = e.writeCertificate(e.pods.ctx, certificate); err != nil {
+			return nil, err
+		}
+	}
 	l, err := newLaunch(e.container, e.environment(), flags, e.field)
 	if err != nil {
 		return nil, err
@@ -160,6 +166,9 @@ func (e *podProcess) tryStart(helpers *sync.WaitGroup) (*supervised, error) {
 		return nil, err
 	}
 	helpers.Go(func() { who.refresh(expires, e.stop) })
+	if certificate != nil {
+		helpers.Go(func() { e.refreshCertificate(certificate) })
+	}
 	return p, nil
 }
 
@@ -344,7 +353,7 @@ func (e *podProcess) removeFiles() {
 		s.Ready = false
 		s.Message = "its process has ended, and is not started again"
 	})
-	for _, ending := range []string{".program", ".token", ".kubeconfig"} {
+	for _, ending := range []string{".program", ".token", ".kubeconfig", ".certificate"} {
 		if err := os.RemoveAll(e.file(ending)); err != nil {
 			e.pods.report("%s: %v", e.name, err)
 		}

@@ -20,13 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-const (
-	// answerTimeout limits the first request to the cluster, which lists the nodes.
-	answerTimeout = 10 * time.Second
-	// establishedTimeout limits the time until a definition is served. That normally takes some tenths of a second.
-	establishedTimeout = 30 * time.Second
-	pollInterval       = 50 * time.Millisecond
-)
+// answerTimeout limits the first request to the cluster, which lists the nodes.
+const answerTimeout = 10 * time.Second
 
 // clusterHint is the end of error messages about an unsuitable cluster.
 const clusterHint = "make up BARE=1 starts one that will do, and prints which KUBECONFIG to export"
@@ -106,32 +101,4 @@ func (s *session) clusterDone(ctx context.Context) <-chan struct{} {
 // connectionRefused reports whether the cluster's address refuses connections.
 func (s *session) connectionRefused(ctx context.Context) bool {
 	return utilnet.IsConnectionRefused(s.client.List(ctx, &corev1.NodeList{}))
-}
-
-// install creates missing objects, and returns when the cluster serves the defined kinds.
-func (s *session) install(ctx context.Context, objects []client.Object) error {
-	for _, o := range objects {
-		if err := client.IgnoreAlreadyExists(s.client.Create(ctx, o)); err != nil {
-			return fmt.Errorf("installing %s: %w", o.GetName(), err)
-		}
-	}
-	served := func(ctx context.Context) (bool, error) {
-		var crds apiextensionsv1.CustomResourceDefinitionList
-		if err := s.client.List(ctx, &crds); err != nil {
-			return false, fmt.Errorf("looking for the definitions: %w", err)
-		}
-		established := 0
-		for _, crd := range crds.Items {
-			for _, c := range crd.Status.Conditions {
-				if c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue {
-					established++
-				}
-			}
-		}
-		return established == len(crds.Items), nil
-	}
-	if err := wait.PollUntilContextTimeout(ctx, pollInterval, establishedTimeout, true, served); err != nil {
-		return fmt.Errorf("waiting until the cluster serves OLM's kinds: %w", err)
-	}
-	return nil
 }

@@ -14,10 +14,12 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/go-logr/logr"
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/homeostat-dev/homeostat/olm"
 	"github.com/homeostat-dev/homeostat/olm/internal/build"
@@ -34,6 +36,7 @@ It runs OLM v0, or v1, beside the cluster that make up BARE=1 runs, until it is 
   -kubeconfig  says which cluster; KUBECONFIG does if it is not given`
 
 func main() {
+	log.SetLogger(logr.Discard()) // otherwise controller-runtime warns after half a minute that no logger is set
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:], os.Stdout)
 	interrupted := ctx.Err() != nil // read before stop, which cancels it as well
@@ -144,7 +147,7 @@ func (s *session) render(ctx context.Context) (map[string]*declcfg.DeclarativeCo
 
 // startV0 starts OLM v0, and serves the catalog in place of the catalog's pod.
 func (s *session) startV0(ctx context.Context, catalogs map[string]*declcfg.DeclarativeConfig) (lifecycle, error) {
-	if err := s.install(ctx, v0.Objects()); err != nil {
+	if err := fixture.Install(ctx, s.client, v0.Objects()); err != nil {
 		return nil, err
 	}
 	l, err := v0.Start(ctx, s.config, v0.Options{
@@ -173,7 +176,7 @@ func (s *session) startV1(ctx context.Context, catalogs map[string]*declcfg.Decl
 	if err != nil {
 		return nil, err
 	}
-	if err := s.install(ctx, objects); err != nil {
+	if err := fixture.Install(ctx, s.client, objects); err != nil {
 		return nil, err
 	}
 	l, err := v1.Start(ctx, s.config, v1.Options{Programs: s.path("olm/programs/v1"), Dir: s.dir, Notice: s.notify})

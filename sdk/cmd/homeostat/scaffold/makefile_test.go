@@ -116,7 +116,7 @@ func TestMakeHelp(t *testing.T) {
 	dir, _, _ := outsideProject(t)
 	out := mustRun(t, dir, "make")
 	for target := range strings.FieldsSeq("up down build test test-short generate fmt tidy clean verify lint crd-check " +
-		"image chart bundle catalog docker-build deploy undeploy undeploy-all help") {
+		"image chart bundle catalog olm-test docker-build deploy undeploy undeploy-all help") {
 		if !strings.Contains("\n  "+out, "\n  "+target+" ") {
 			t.Errorf("make help does not list %s:\n%s", target, out)
 		}

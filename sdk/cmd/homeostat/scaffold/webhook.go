@@ -1,6 +1,7 @@
 package scaffold
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -178,7 +179,29 @@ func (w *webhooks) parts(p *project) (map[string][]byte, []edit, error) {
 		edits = append(edits, w.edits()...)
 	}
 	files, err := renderSets(w.operator, w, sets...)
+	if err == nil && w.Validating && p.exists("olm") {
+		err = w.addRefused(p, files)
+	}
 	return files, edits, err
+}
+
+var sampleName = regexp.MustCompile(`(?m)^metadata:\n  name: \S+\n`)
+
+// addRefused adds an object that validate refuses, which make olm-test creates. It is the sample with an annotation. If the
+// sample has other metadata than a name, there is no such file.
+func (w *webhooks) addRefused(p *project, files map[string][]byte) error {
+	sample, err := os.ReadFile(filepath.Join(p.dir, filepath.FromSlash(w.SampleFile)))
+	if err != nil {
+		return fmt.Errorf("reading the sample: %w", err)
+	}
+	if len(sampleName.FindAllIndex(sample, 2)) != 1 || bytes.Contains(sample, []byte("\n  annotations:")) {
+		return nil
+	}
+	metadata := fmt.Sprintf("metadata:\n  name: refused\n  annotations:\n    %s/keep: perhaps\n", w.Group)
+	files["olm/refused/"+w.Singular+".yaml"] = append(
+		[]byte("# make olm-test creates this object, and expects that the webhook refuses it.\n"),
+		sampleName.ReplaceAll(sample, []byte(metadata))...)
+	return nil
 }
 
 // Fields returns the fields of the operator with webhooks.

@@ -195,3 +195,47 @@ func TestAddWebhookToProgramWithFlags(t *testing.T) {
 		t.Errorf("the configurations do not have the name of the program:\n%s", manifests)
 	}
 }
+
+// The object that the webhook refuses is the sample with an annotation. There is none if that would change metadata of the
+// user, for defaulting alone, or for an operator of this repository.
+func TestAddWebhookRefused(t *testing.T) {
+	const sample = "config/samples/example.yaml"
+	for name, tc := range map[string]struct {
+		change func(t *testing.T, dir string)
+		args   []string
+		want   bool
+	}{
+		"validation": {nil, []string{"webhook"}, true},
+		"defaulting": {nil, []string{"webhook", "--defaulting"}, false},
+		"annotations": {func(t *testing.T, dir string) {
+			t.Helper()
+			replaceIn(t, filepath.Join(dir, sample), "spec:", "  annotations:\n    a: b\nspec:")
+		}, []string{"webhook"}, false},
+		"without OLM": {func(t *testing.T, dir string) {
+			t.Helper()
+			if err := os.RemoveAll(filepath.Join(dir, "olm")); err != nil {
+				t.Fatal(err)
+			}
+		}, []string{"webhook"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := newProject(t)
+			if tc.change != nil {
+				tc.change(t, dir)
+			}
+			if code, stderr := addIn(t, dir, tc.args...); code != 0 {
+				t.Fatal(stderr)
+			}
+			files := contentsOf(t, dir)
+			refused, found := files["olm/refused/webshop.yaml"]
+			if found != tc.want {
+				t.Fatalf("the file is written: %t", found)
+			}
+			want := strings.Replace(files[sample], "  name: example\n",
+				"  name: refused\n  annotations:\n    shop.example.com/keep: perhaps\n", 1)
+			if _, object, _ := strings.Cut(refused, "\n"); tc.want && object != want {
+				t.Errorf("it is\n%s\nwant\n%s", object, want)
+			}
+		})
+	}
+}
