@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
 )
 
 const rules = `linters:
@@ -152,6 +153,40 @@ func TestWorkspace(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, string(got)); diff != "" {
 			t.Errorf("%s, -want +got:\n%s", name, diff)
+		}
+	}
+}
+
+// A new object has a status that kstatus takes for that of an object in progress: see TestHealth of the SDK.
+func TestNewObjectIsInProgress(t *testing.T) {
+	t.Parallel()
+	for _, python := range []bool{false, true} {
+		op, err := newOperator(request{name: "a", group: "example.com", kind: "Database", version: "v1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		op.Python = python
+		files, err := op.files()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var definition struct {
+			Spec struct {
+				Versions []struct {
+					Schema struct {
+						OpenAPIV3Schema struct {
+							Properties map[string]struct{ Default any }
+						}
+					}
+				}
+			}
+		}
+		if err := yaml.Unmarshal(files[op.definitionFile()], &definition); err != nil || len(definition.Spec.Versions) != 1 {
+			t.Fatalf("%v, %+v", err, definition)
+		}
+		got := definition.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["status"].Default
+		if diff := cmp.Diff(any(map[string]any{"observedGeneration": -1.0}), got); diff != "" {
+			t.Errorf("with python=%v, the default of the status: -want +got:\n%s", python, diff)
 		}
 	}
 }
