@@ -67,8 +67,8 @@ func (u *upgrade) sample(r *Release) (*unstructured.Unstructured, error) {
 // othersPerObject is the reciprocal share of the properties that an object has with another value, beside its own ones.
 const othersPerObject = 8
 
-// vary returns object i with other values of some properties: of each property whose number is i modulo the number of objects,
-// and of others. A value that the API server refuses is not used.
+// vary returns object i with other values of some properties: of each property whose number is i modulo the number of
+// objects, and of others. A value that the API server refuses is not used.
 func (u *upgrade) vary(s *schema.Schema, o *unstructured.Unstructured, i int) (*unstructured.Unstructured, error) {
 	random := rand.New(rand.NewPCG(1, uint64(i))) //nolint:gosec // an index is not negative, and nothing is secret
 	if i == 0 {

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// serve changes the CustomResourceDefinition, and waits until the API server serves and stores objects accordingly: it then ends
-// all watches that it has accepted before.
+// serve changes the CustomResourceDefinition, and waits until the API server serves and stores objects accordingly. It then
+// ends all watches that it has accepted before.
 func (u *upgrade) serve(s step) error {
 	versions := u.versionsIn(s)
 	if len(versions) != len(s.served) {
@@ -86,8 +86,8 @@ func (u *upgrade) storedVersions() []string {
 func (u *upgrade) waitMigrated(version string) error {
 	return u.wait(func(context.Context) error {
 		if got := u.storedVersions(); !slices.Equal(got, []string{version}) {
-			return fmt.Errorf("status.storedVersions of the CustomResourceDefinition is %v, not [%s]: the test or its operators must "+
-				"run a storage migration, such as migration.Migrator", got, version)
+			return fmt.Errorf("status.storedVersions of the CustomResourceDefinition is %v, not [%s]: the test or its "+
+				"operators must run a storage migration, such as migration.Migrator", got, version)
 		}
 		return nil
 	})

@@ -32,10 +32,10 @@ func Read(ctx context.Context, c client.Reader, gvk apischema.GroupVersionKind) 
 	return all, nil
 }
 
-// Lost compares the objects with later ones in the same version. It returns a line for each field that is lost, that has another
-// value, or that the specification did not have: the name of the object, the path, and both values. These fields are not
-// compared: resourceVersion, generation and managedFields, values of observedGeneration and lastTransitionTime, the annotation of
-// package sdk/conversion, and those at the paths in mayChange or below.
+// Lost compares the objects with later ones in the same version. It returns a line for each field that is lost, that has
+// another value, or that the specification did not have: the name of the object, the path, and both values. These fields are
+// not compared: resourceVersion, generation and managedFields, values of observedGeneration and lastTransitionTime, the
+// annotation of package sdk/conversion, and those at the paths in mayChange or below.
 func (o Objects) Lost(now Objects, mayChange ...string) []string {
 	var lost []string
 	for _, name := range sortedKeys(o) {
@@ -48,7 +48,7 @@ func (o Objects) Lost(now Objects, mayChange ...string) []string {
 			lost = append(lost, name+": the object was deleted and created again")
 			continue
 		}
-		for _, change := range schema.Diff(comparable(was), comparable(is)) {
+		for _, change := range schema.Diff(withoutBookkeeping(was), withoutBookkeeping(is)) {
 			if !isPermitted(change, mayChange) {
 				lost = append(lost, name+": "+change.String())
 			}
@@ -57,8 +57,8 @@ func (o Objects) Lost(now Objects, mayChange ...string) []string {
 	return lost
 }
 
-// comparable returns a copy without the fields that every write changes, and without the record of the conversion.
-func comparable(o *unstructured.Unstructured) *unstructured.Unstructured {
+// withoutBookkeeping returns a copy without the fields that every write changes, and without the record of the conversion.
+func withoutBookkeeping(o *unstructured.Unstructured) *unstructured.Unstructured {
 	o = o.DeepCopy()
 	for _, field := range []string{"resourceVersion", "generation", "managedFields"} {
 		unstructured.RemoveNestedField(o.Object, "metadata", field)

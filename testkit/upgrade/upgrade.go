@@ -28,12 +28,13 @@
 //
 // After each step the operator is idle, all objects are stored in the storage version, and these rules hold:
 //
-//   - No object is deleted or replaced, and no child of one: an object with an owner reference to it or with its UID in a label.
+//   - No object is deleted or replaced, and no child of one: an object with an owner reference to it, or with its UID in a
+//     label.
 //   - The specification has the same fields and values, in each version that is served.
 //   - No field of the status or of the metadata is lost or has another value. New fields are permitted.
 //
-// The package converts and migrates nothing: testkit.Env.Conversion, the operators and the test do. It injects no faults: see
-// package chaos.
+// The package converts and migrates nothing: testkit.Env.Conversion, the operators and the test do. It injects no faults:
+// see package chaos.
 package upgrade
 
 import (
@@ -41,7 +42,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -79,9 +79,9 @@ type Release struct {
 	Start func() *testkit.Instance
 }
 
-// Check upgrades, downgrades and upgrades the kind again. The error names each lost field of the first step that loses one: the
-// object, the path, and both values. It also reports a step that cannot be done within testkit.K.Timeout. Call it from the
-// goroutine of the test.
+// Check upgrades, downgrades and upgrades the kind again. The error names each lost field of the first step that loses one:
+// the object, the path, and both values. It also reports a step that cannot be done within testkit.K.Timeout. Call it from
+// the goroutine of the test.
 func Check(k *testkit.K, kind Kind) error {
 	switch {
 	case kind.Objects == 0 && testing.Short():
@@ -232,7 +232,10 @@ type LostError struct {
 // Error lists at most 20 of them.
 func (e *LostError) Error() string {
 	const most = 20
-	text := fmt.Sprintf("%d fields or objects are lost:\n  ", len(e.Fields)) + strings.Join(e.Fields[:min(len(e.Fields), most)], "\n  ")
+	text := fmt.Sprintf("lost fields and objects: %d", len(e.Fields))
+	for _, line := range e.Fields[:min(len(e.Fields), most)] {
+		text += "\n  " + line
+	}
 	if len(e.Fields) > most {
 		text += "\n  ..."
 	}

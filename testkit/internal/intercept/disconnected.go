@@ -8,9 +8,9 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/recorder"
 )
 
-// Disconnected returns the response to a request of a killed process, which is not sent: ErrDisconnected, and success for an
-// Event. After an error client-go would log the whole Event, write it again for two minutes and keep the memory of the process
-// for as long. A leader writes one when it is killed: the manager releases the Lease.
+// Disconnected returns the response to a request of a killed process, which is not sent: ErrDisconnected, and success for
+// an Event. After an error client-go would log the whole Event, write it again for two minutes and keep the memory of the
+// process for as long. A leader writes one when it is killed: the manager releases the Lease.
 func Disconnected(req *http.Request) (*http.Response, error) {
 	r := recorder.ParseRequest(req)
 	if r.Resource != "events" || req.Method == http.MethodGet {

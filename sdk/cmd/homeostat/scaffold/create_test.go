@@ -82,7 +82,9 @@ func TestLocate(t *testing.T) {
 func TestNextSteps(t *testing.T) {
 	t.Parallel()
 	const inside = "It is in go.work and .golangci.yml now. Next:\n\n"
-	root := fakeCheckout(t)
+	const commit = "  git init && git add . && git commit -m 'Add the operator'  # make verify compares with the last commit\n"
+	root, repository := fakeCheckout(t), t.TempDir()
+	mustRun(t, repository, "git", "init", "--quiet")
 	for name, tc := range map[string]struct {
 		cwd    string
 		inside bool
@@ -90,14 +92,15 @@ func TestNextSteps(t *testing.T) {
 	}{
 		"root":    {root, true, inside + "  make test/operators/a\n  make up\n"},
 		"below":   {root + "/operators", true, inside + "  cd " + root + "\n  make test/operators/a\n  make up\n"},
-		"outside": {t.TempDir(), false, "Next:\n\n  cd a\n  make test\n  make up\n"},
+		"outside": {t.TempDir(), false, "Next:\n\n  cd a\n" + commit + "  make test\n  make up\n"},
+		"in git":  {repository, false, "Next:\n\n  cd a\n  make test\n  make up\n"},
 	} {
 		at, err := locate(request{name: "a"}, tc.cwd)
 		if err != nil {
 			t.Fatal(err)
 		}
 		op := &operator{Name: "a", Inside: tc.inside}
-		if diff := cmp.Diff(tc.want, op.nextSteps(at)); diff != "" {
+		if diff := cmp.Diff(tc.want, op.nextSteps(t.Context(), at)); diff != "" {
 			t.Errorf("%s: -want +got:\n%s", name, diff)
 		}
 	}
