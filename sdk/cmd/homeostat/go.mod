@@ -11,6 +11,6 @@ require (
 
 require (
 	github.com/stretchr/testify v1.12.1 // indirect
-	go.yaml.in/yaml/v2 v2.4.2 // indirect
+	go.yaml.in/yaml/v2 v2.4.4 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 )

@@ -21,7 +21,7 @@ func TestAdd(t *testing.T) {
 	shop := newOutsideModule(t, "web-shop", "--group", "shop.example.com", "--kind", "WebShop")
 	addRoutes(t, shop)
 	team := newOutsideModule(t, "team", "--group", "example.com", "--kind", "Team", "--scope", "Cluster")
-	requireRefused(t, shop, homeostat, "version v1beta1", "config/crd/shop.example.com_webshops.yaml is older than api/v1alpha1")
+	requireRefused(t, shop, homeostat, "version v1beta1", "_webshops.yaml is older than api/v1alpha1: run `make generate`")
 	generate(t, shop, "web-shop")
 	for _, args := range []string{
 		"webhook", "kind Coupon", "version v1beta1 --kind WebShop", "version v1 --kind Coupon",
