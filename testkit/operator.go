@@ -1,12 +1,9 @@
 package testkit
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"runtime/pprof"
 	"strings"
@@ -14,14 +11,13 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/homeostat-dev/homeostat/testkit/internal/intercept"
 	"github.com/homeostat-dev/homeostat/testkit/recorder"
 )
 
@@ -305,9 +301,6 @@ func (op *Instance) ended() bool {
 	}
 }
 
-// errDisconnected is the error of each request of a killed operator.
-var errDisconnected = errors.New("the operator was killed")
-
 // disconnectable stops requests from leaving.
 type disconnectable struct {
 	next         http.RoundTripper
@@ -315,27 +308,8 @@ type disconnectable struct {
 }
 
 func (c *disconnectable) RoundTrip(req *http.Request) (*http.Response, error) {
-	switch {
-	case !c.disconnected.Load():
-		return c.next.RoundTrip(req)
-	case recorder.ParseRequest(req).Resource == "events":
-		return rejection(req), nil
-	default:
-		return nil, errDisconnected
+	if c.disconnected.Load() {
+		return intercept.Disconnected(req)
 	}
-}
-
-// rejection is the response to an Event of a killed operator. Without a response client-go would retry the Event for
-// two minutes and keep the operator's memory alive for as long.
-func rejection(req *http.Request) *http.Response {
-	status := apierrors.NewForbidden(corev1.Resource("events"), "", errDisconnected).Status()
-	body, err := json.Marshal(status)
-	if err != nil {
-		panic(err) // it has only strings
-	}
-	return &http.Response{
-		StatusCode: int(status.Code), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: req,
-		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(body)),
-		ContentLength: int64(len(body)),
-	}
+	return c.next.RoundTrip(req)
 }

@@ -3,14 +3,18 @@ package copyrator_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/homeostat-dev/homeostat/operators/copyrator"
 	v1 "github.com/homeostat-dev/homeostat/operators/copyrator/api/v1"
 	v2 "github.com/homeostat-dev/homeostat/operators/copyrator/api/v2"
 	"github.com/homeostat-dev/homeostat/sdk/conditions"
+	"github.com/homeostat-dev/homeostat/sdk/conversion/migration"
 	"github.com/homeostat-dev/homeostat/testkit"
+	"github.com/homeostat-dev/homeostat/testkit/upgrade"
 )
 
 // ruleV2 returns a rule like that of [cluster.rule], whose selector has an expression.
@@ -84,6 +88,25 @@ func TestClientsOfTwoVersions(t *testing.T) {
 
 func metaOf(rule *v2.CopyratorRule) *metav1.ObjectMeta {
 	return &metav1.ObjectMeta{Name: rule.Name, Namespace: rule.Namespace}
+}
+
+// Rules of both versions keep all fields when v2 becomes the storage version, and when v1 becomes it again.
+func TestStorageOfTwoVersions(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t, testkit.Private())
+	start := func() *testkit.Instance {
+		return k.Run(copyrator.New(copyrator.Options{Namespace: k.Namespace}), testkit.ClusterWide())
+	}
+	migrator := &migration.Migrator{CRDs: []string{"copyrators.flant.com"}, Delay: time.Second, PerSecond: 1000}
+	k.Start(migrator.SetupWithManager, testkit.WithConfig(k.Config), testkit.ClusterWide())
+	err := upgrade.Check(k, upgrade.Kind{
+		CRD:     "copyrators.flant.com",
+		Former:  upgrade.Release{Version: "v1", Sample: "config/samples/full.yaml", Start: start},
+		Present: upgrade.Release{Version: "v2", Sample: "config/samples/v2.yaml", Start: start},
+	})
+	if err != nil {
+		t.Error(err)
+	}
 }
 
 // The schema of v2 rejects what no conversion to v1 needs.

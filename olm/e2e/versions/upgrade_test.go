@@ -6,18 +6,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
-	"slices"
 	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,6 +27,7 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit"
 	"github.com/homeostat-dev/homeostat/testkit/cluster"
 	"github.com/homeostat-dev/homeostat/testkit/sandbox"
+	"github.com/homeostat-dev/homeostat/testkit/upgrade"
 )
 
 func TestMain(m *testing.M) { testkit.Main(m, testkit.Env{Private: true}) }
@@ -48,7 +46,7 @@ type release struct {
 	args    []string
 }
 
-type upgrade struct {
+type upgrades struct {
 	*testkit.K
 
 	t       *testing.T
@@ -73,7 +71,7 @@ func TestUpgradeAndDowngrade(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("the seed is %d", seed)
 	k := testkit.New(t, testkit.Private(), testkit.WithoutOracles("programs crash", testkit.Oracles()...))
-	u := &upgrade{K: k, t: t, random: rand.New(rand.NewPCG(seed, 0))}
+	u := &upgrades{K: k, t: t, random: rand.New(rand.NewPCG(seed, 0))}
 	u.Timeout = 3 * time.Minute
 	address := freeAddress(t)
 	before, after := u.release(project), u.release(u.load("../../../operators/copyrator"),
@@ -87,7 +85,7 @@ func TestUpgradeAndDowngrade(t *testing.T) {
 	}
 	u.waitReady()
 	u.watchCopies()
-	want := u.fields("v1")
+	want := u.read("v1")
 	op.Kill()
 
 	// The definition is changed while the former program crashes, then the new one does.
@@ -96,11 +94,11 @@ func TestUpgradeAndDowngrade(t *testing.T) {
 	u.crash(after, want)
 	op = u.start(after, 0)
 	u.waitReady()
-	u.expectFields("v1", want)
+	u.expect("v1", want)
 	u.changeInV2(want)
 	u.waitReady()
-	u.expectFields("v1", want)
-	wantV2 := u.fields("v2")
+	u.expect("v1", want)
+	wantV2 := u.read("v2")
 	op.Kill()
 	u.crash(after, nil)
 
@@ -108,21 +106,21 @@ func TestUpgradeAndDowngrade(t *testing.T) {
 	u.crash(before, nil)
 	op = u.start(before, 0)
 	u.waitReady()
-	u.expectFields("v1", want)
+	u.expect("v1", want)
 	op.Kill()
 
 	u.install(after, address)
 	op = u.start(after, 0)
 	u.waitReady()
-	u.expectFields("v1", want)
-	u.expectFields("v2", wantV2)
+	u.expect("v1", want)
+	u.expect("v2", wantV2)
 	op.Stop()
 	if n := u.deleted.Load(); n > 0 {
 		t.Errorf("%d copies were deleted", n)
 	}
 }
 
-func (u *upgrade) load(dir string) *sandbox.Project {
+func (u *upgrades) load(dir string) *sandbox.Project {
 	u.t.Helper()
 	project, err := sandbox.Load(u.t.Context(), dir)
 	if err != nil {
@@ -131,7 +129,7 @@ func (u *upgrade) load(dir string) *sandbox.Project {
 	return project
 }
 
-func (u *upgrade) release(project *sandbox.Project, args ...string) release {
+func (u *upgrades) release(project *sandbox.Project, args ...string) release {
 	u.t.Helper()
 	program, err := project.Build(u.t.Context())
 	if err != nil {
@@ -141,7 +139,7 @@ func (u *upgrade) release(project *sandbox.Project, args ...string) release {
 }
 
 // install applies the manifests of a release. The API server calls the program at the address for its Service.
-func (u *upgrade) install(r release, address string) {
+func (u *upgrades) install(r release, address string) {
 	u.t.Helper()
 	u.Apply(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
 	for _, o := range r.Objects {
@@ -158,7 +156,7 @@ func (u *upgrade) install(r release, address string) {
 }
 
 // replaceDefinition replaces the specification of the definition, as kubectl apply does, except for the authority.
-func (u *upgrade) replaceDefinition(want *unstructured.Unstructured) {
+func (u *upgrades) replaceDefinition(want *unstructured.Unstructured) {
 	u.t.Helper()
 	crd := &unstructured.Unstructured{}
 	crd.SetGroupVersionKind(want.GroupVersionKind())
@@ -175,7 +173,7 @@ func (u *upgrade) replaceDefinition(want *unstructured.Unstructured) {
 }
 
 // start runs a program with the permissions of its release. It loses all requests after n of them, unless n is 0.
-func (u *upgrade) start(r release, n int64) *testkit.Instance {
+func (u *upgrades) start(r release, n int64) *testkit.Instance {
 	u.t.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "copyrator-operator"}}
 	token := &authenticationv1.TokenRequest{}
@@ -225,7 +223,7 @@ func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { ret
 
 // crash runs a program several times, which crashes at a random request. Before each run a client of v1 changes all rules,
 // so that the program has work, and the fields that are wanted, if they are given.
-func (u *upgrade) crash(r release, want map[string]map[string]any) {
+func (u *upgrades) crash(r release, want upgrade.Objects) {
 	u.t.Helper()
 	for range crashes {
 		if want != nil {
@@ -233,7 +231,7 @@ func (u *upgrade) crash(r release, want map[string]map[string]any) {
 			for i := range live {
 				o := u.rule(i)
 				u.Update(o, func() { set(o, value, "labels", "add", "round") })
-				set(&unstructured.Unstructured{Object: want[o.GetName()]}, value, "labels", "add", "round")
+				set(want[client.ObjectKeyFromObject(o).String()], value, "labels", "add", "round")
 			}
 		}
 		u.start(r, 3+u.random.Int64N(60))
@@ -242,7 +240,7 @@ func (u *upgrade) crash(r release, want map[string]map[string]any) {
 
 // changeInV2 lets a client of v2 change half of the rules, and create selectors that v1 has another form of. The wanted
 // fields of v1 become those that a client of v1 reads.
-func (u *upgrade) changeInV2(want map[string]map[string]any) {
+func (u *upgrades) changeInV2(want upgrade.Objects) {
 	u.t.Helper()
 	u.Wait("the conversion", func(ctx context.Context) error { return u.Client.List(ctx, list("v2")) })
 	for i := 0; i < live; i += 2 {
@@ -257,7 +255,7 @@ func (u *upgrade) changeInV2(want map[string]map[string]any) {
 				},
 			}, "spec", "source", "selector")
 		})
-		fields := &unstructured.Unstructured{Object: want[o.GetName()]}
+		fields := want[client.ObjectKeyFromObject(o).String()]
 		set(fields, "yes", "labels", "add", "v2")
 		set(fields, "!absent,copied in (always,yes),rule="+o.GetName(), "selector")
 	}
@@ -270,7 +268,7 @@ func set(o *unstructured.Unstructured, value any, path ...string) {
 }
 
 // createSources creates a source for each rule, and the namespaces of the copies.
-func (u *upgrade) createSources() {
+func (u *upgrades) createSources() {
 	u.t.Helper()
 	for _, name := range []string{"target-a", "target-b"} {
 		u.Apply(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
@@ -287,7 +285,7 @@ func (u *upgrade) createSources() {
 }
 
 // rule returns a rule of v1. Rules have all forms of selectors and names.
-func (u *upgrade) rule(i int) *unstructured.Unstructured {
+func (u *upgrades) rule(i int) *unstructured.Unstructured {
 	o := object("v1", fmt.Sprintf("rule-%02d", i))
 	name := o.GetName()
 	o.Object["ruleType"] = []any{"configmap", "ConfigMap"}[i%2]
@@ -310,7 +308,7 @@ func (u *upgrade) rule(i int) *unstructured.Unstructured {
 	return o
 }
 
-var rules = schema.GroupVersionKind{Group: "flant.com", Kind: "CopyratorRule"}
+var rules = schema.GroupKind{Group: "flant.com", Kind: "CopyratorRule"}
 
 func object(version, name string) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{Object: map[string]any{}}
@@ -328,29 +326,23 @@ func list(version string) *unstructured.UnstructuredList {
 	return l
 }
 
-// fields returns the fields of all rules that users write, by name.
-func (u *upgrade) fields(version string) map[string]map[string]any {
+// read returns all rules in a version.
+func (u *upgrades) read(version string) upgrade.Objects {
 	u.t.Helper()
-	all := list(version)
-	u.Wait("rules in "+version, func(ctx context.Context) error { return u.Client.List(ctx, all) })
-	found := map[string]map[string]any{}
-	for _, o := range all.Items {
-		fields := o.DeepCopy().Object
-		for _, name := range []string{"apiVersion", "kind", "metadata", "status"} {
-			delete(fields, name)
-		}
-		found[o.GetName()] = fields
-	}
-	return found
+	var all upgrade.Objects
+	u.Wait("rules in "+version, func(ctx context.Context) (err error) {
+		all, err = upgrade.Read(ctx, u.Client, rules.WithVersion(version))
+		return err
+	})
+	return all
 }
 
-func (u *upgrade) expectFields(version string, want map[string]map[string]any) {
+// expect reports each field of the rules that is lost. Clients change rules, so that copies have new contents.
+func (u *upgrades) expect(version string, want upgrade.Objects) {
 	u.t.Helper()
-	got := u.fields(version)
-	for _, name := range slices.Sorted(maps.Keys(want)) {
-		if diff := cmp.Diff(want[name], got[name]); diff != "" {
-			u.t.Errorf("%s in %s (-want +got):\n%s", name, version, diff)
-		}
+	got := u.read(version)
+	for _, line := range want.Lost(got, "status.digest", "status.lastSyncTime") {
+		u.t.Errorf("in %s: %s", version, line)
 	}
 	if len(got) != live {
 		u.t.Errorf("there are %d rules in %s, want %d", len(got), version, live)
@@ -358,7 +350,7 @@ func (u *upgrade) expectFields(version string, want map[string]map[string]any) {
 }
 
 // waitReady waits until all rules are reconciled and all of their copies exist.
-func (u *upgrade) waitReady() {
+func (u *upgrades) waitReady() {
 	u.t.Helper()
 	for i := range live {
 		u.Eventually(u.rule(i), testkit.Ready(), testkit.Match("two copies", func(o *unstructured.Unstructured) bool {
@@ -370,7 +362,7 @@ func (u *upgrade) waitReady() {
 }
 
 // watchCopies counts deleted copies until the end of the test.
-func (u *upgrade) watchCopies() {
+func (u *upgrades) watchCopies() {
 	u.t.Helper()
 	c, err := client.NewWithWatch(u.Config, client.Options{Scheme: u.Client.Scheme()})
 	if err != nil {

@@ -1,6 +1,7 @@
 package scaffold
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,7 +19,10 @@ func TestAdd(t *testing.T) {
 	homeostat := filepath.Join(t.TempDir(), "homeostat")
 	run(t, root, "go", "-C", "sdk/cmd/homeostat", "build", "-o", homeostat, ".")
 	shop := newOutsideModule(t, "web-shop", "--group", "shop.example.com", "--kind", "WebShop")
+	addRoutes(t, shop)
 	team := newOutsideModule(t, "team", "--group", "example.com", "--kind", "Team", "--scope", "Cluster")
+	requireRefused(t, shop, homeostat, "version v1beta1", "_webshops.yaml is older than api/v1alpha1: run `make generate`")
+	generate(t, shop, "web-shop")
 	for _, args := range []string{
 		"webhook", "kind Coupon", "version v1beta1 --kind WebShop", "version v1 --kind Coupon",
 		"webhook --kind Coupon --defaulting",
@@ -47,6 +51,37 @@ func TestAdd(t *testing.T) {
 		inWorkspace(t, team, "go", "test", "-timeout", "30m", "./...")
 		requirePackages(t, shop, "web-shop")
 		requirePackages(t, team, "team")
+	}
+}
+
+// addRoutes adds a list of type map to the Go types of a project. The manifests are those of before.
+func addRoutes(t *testing.T, dir string) {
+	t.Helper()
+	file := filepath.Join(dir, "api/v1alpha1/webshop_spec.go")
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content = append(bytes.TrimSuffix(content, []byte("}\n")), `	// Routes are the hosts that it serves.
+	// +optional
+	// +listType=map
+	// +listMapKey=host
+	Routes []Route `+"`json:\"routes,omitempty\"`"+`
+}
+
+// Route is a host.
+type Route struct {
+	// Host is the name of the host.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	Host string `+"`json:\"host\"`"+`
+	// Path is the path below which it serves.
+	// +optional
+	Path string `+"`json:\"path,omitempty\"`"+`
+}
+`...)
+	if err := os.WriteFile(file, content, 0o644); err != nil {
+		t.Fatal(err)
 	}
 }
 

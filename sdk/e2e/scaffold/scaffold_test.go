@@ -107,18 +107,24 @@ func newOutsideModule(t *testing.T, name string, args ...string) (dir string) {
 	return dir
 }
 
-// requireGeneratedUnchanged runs the commands of `make generate` and fails if they change a file.
+// requireGeneratedUnchanged fails if generate changes a file.
 func requireGeneratedUnchanged(t *testing.T, dir, name string) {
 	t.Helper()
 	before := contents(t, dir)
+	generate(t, dir, name)
+	if diff := cmp.Diff(before, contents(t, dir)); diff != "" {
+		t.Errorf("the output of controller-gen differs, -template +controller-gen:\n%s", diff)
+	}
+}
+
+// generate runs the commands of `make generate`.
+func generate(t *testing.T, dir, name string) {
+	t.Helper()
 	generator := toolPath(t, "controller-gen")
 	inWorkspace(t, dir, generator, "object", "paths=./...")
 	inWorkspace(t, dir, generator, "paths=./...",
 		"crd", "output:crd:dir=config/crd", "rbac:roleName="+name, "output:rbac:dir=config/rbac",
 		"webhook", "output:webhook:dir=config/webhook")
-	if diff := cmp.Diff(before, contents(t, dir)); diff != "" {
-		t.Errorf("the output of controller-gen differs, -template +controller-gen:\n%s", diff)
-	}
 }
 
 // contents returns the files of a folder, except those that make builds.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/pem"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -41,6 +43,7 @@ const schemas = `
           properties:
             size: {type: string, pattern: '^[0-9]{1,4}Gi$'}
             color: {type: string}
+            note: {type: string}
         status:
           type: object
           properties:
@@ -58,6 +61,7 @@ const schemas = `
           properties:
             sizeGi: {type: integer}
             quota: {type: integer}
+            note: {type: string}
         status:
           type: object
           properties:
@@ -71,10 +75,13 @@ type kind struct {
 	t     *testing.T
 	group string
 	crd   *apiextensionsv1.CustomResourceDefinition
+
+	migrator *testkit.Instance // of kindOfUpgrade
 }
 
-// install serves the conversion webhook and installs the CustomResourceDefinition. Both are gone after the test.
-func install(t *testing.T, k *testkit.K) *kind {
+// install serves the conversion webhook and installs the CustomResourceDefinition. Both are gone after the test. Of several
+// middlewares, the first one is the outermost.
+func install(t *testing.T, k *testkit.K, middlewares ...func(http.Handler) http.Handler) *kind {
 	t.Helper()
 	d := &kind{K: k, t: t, group: k.Namespace + ".homeostat.dev"}
 	handler, err := conversion.Handler(&conversion.Kind{
@@ -89,6 +96,9 @@ func install(t *testing.T, k *testkit.K) *kind {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, wrap := range slices.Backward(middlewares) {
+		handler = wrap(handler)
 	}
 	server := httptest.NewTLSServer(handler)
 	t.Cleanup(server.Close)

@@ -124,7 +124,7 @@ func (ic *Interceptor) Transport(process int, next http.RoundTripper) http.Round
 	return &transport{interceptor: ic, process: process, next: next}
 }
 
-// ErrDisconnected is the error of each request of a killed process.
+// ErrDisconnected is the error of each request of a killed process, except for Events: see [Disconnected].
 var ErrDisconnected = errors.New("the operator was killed")
 
 // Disconnect rejects further requests of a process and ends its watches. The server completes pending requests.
@@ -219,7 +219,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return t.next.RoundTrip(req)
 	}
 	if w.IsDisconnected(t.process) {
-		return nil, ErrDisconnected
+		return Disconnected(req)
 	}
 	req = req.Clone(context.WithValue(req.Context(), intercepted{}, true))
 	AskForJSON(req.Header) // metadata clients accept protobuf regardless of their configuration
@@ -240,7 +240,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		if resp != nil {
 			_ = resp.Body.Close()
 		}
-		return nil, ErrDisconnected
+		return Disconnected(req)
 	}
 	return resp, err
 }

@@ -300,6 +300,11 @@ func TestDisconnect(t *testing.T) {
 	if err := sendWrite(t, client(w, 1), url+pods); !errors.Is(err, intercept.ErrDisconnected) {
 		t.Errorf("a request of a disconnected process: %v", err)
 	}
+	for _, events := range []string{"/api/v1/namespaces/a/events", "/apis/events.k8s.io/v1/namespaces/a/events"} {
+		if err := sendWrite(t, client(w, 1), url+events); err != nil {
+			t.Errorf("an Event of a disconnected process: %v", err)
+		}
+	}
 	if err := sendWrite(t, client(w, 2), url+pods); err != nil {
 		t.Errorf("a request of the next process: %v", err)
 	}

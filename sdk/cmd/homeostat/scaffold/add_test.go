@@ -62,6 +62,64 @@ func TestAddVersionRefuses(t *testing.T) {
 	}
 }
 
+// The declaration of the conversion has the keys of all lists of type map that the definition of the former version has.
+func TestAddVersionWritesListKeys(t *testing.T) {
+	dir := newProject(t)
+	replaceIn(t, filepath.Join(dir, "config/crd/shop.example.com_webshops.yaml"), "          spec:\n"+
+		"            description: Spec says what to run.\n            properties:\n", `          spec:
+            description: Spec says what to run.
+            properties:
+              routes:
+                additionalProperties:
+                  items:
+                    properties:
+                      host: {type: string}
+                      ports:
+                        items:
+                          properties:
+                            port: {type: integer}
+                            protocol: {type: string}
+                          type: object
+                        type: array
+                        x-kubernetes-list-map-keys: [port, protocol]
+                        x-kubernetes-list-type: map
+                    type: object
+                  type: array
+                  x-kubernetes-list-map-keys: [host]
+                  x-kubernetes-list-type: map
+                type: object
+              tags:
+                items: {type: string}
+                type: array
+                x-kubernetes-list-type: set
+`)
+	p, err := findProject(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	op, err := p.operator("WebShop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := p.newVersion(op, "v2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := p.versionFiles(op, v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := string(files["internal/versions/webshop.go"])
+	const want = `ListKeys: map[string][]string{
+				"spec.routes.*":         {"host"},
+				"spec.routes.*[].ports": {"port", "protocol"},
+				"status.conditions":     {"type"},
+			}`
+	if unindented := strings.ReplaceAll(got, "\t", ""); strings.Count(unindented, strings.ReplaceAll(want, "\t", "")) != 2 {
+		t.Errorf("the file is\n%s\nwant twice\n%s", got, want)
+	}
+}
+
 // A program keeps its name when it gets another operator.
 func TestAddToProgram(t *testing.T) {
 	t.Parallel()

@@ -215,6 +215,6 @@ func writeModule(ctx context.Context, r request, stdout io.Writer) error {
 	if err := write(ctx, op, at); err != nil {
 		return err
 	}
-	fmt.Fprint(stdout, op.nextSteps(at))
+	fmt.Fprint(stdout, op.nextSteps(ctx, at))
 	return nil
 }

@@ -165,7 +165,7 @@ func addImportRule(config []byte, name string) ([]byte, error) {
 }
 
 // nextSteps returns the instructions for the user after the command.
-func (op *operator) nextSteps(at location) string {
+func (op *operator) nextSteps(ctx context.Context, at location) string {
 	if op.Inside {
 		cd := "" // the targets are in the Makefile of the root
 		if at.display != filepath.Join("operators", op.Name) {
@@ -177,10 +177,19 @@ func (op *operator) nextSteps(at location) string {
   make up
 `, cd, op.Name)
 	}
+	commit := ""
+	if !op.Python && !isInRepository(ctx, filepath.Dir(at.dir)) {
+		commit = "  git init && git add . && git commit -m 'Add the operator'  # make verify compares with the last commit\n"
+	}
 	return fmt.Sprintf(`Next:
 
   cd %s
-  make test
+%s  make test
   make up
-`, at.display)
+`, at.display, commit)
+}
+
+// isInRepository reports whether git knows of a work tree that has the folder.
+func isInRepository(ctx context.Context, dir string) bool {
+	return exec.CommandContext(ctx, "git", "-C", dir, "rev-parse", "--is-inside-work-tree").Run() == nil
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
 )
 
 const rules = `linters:
@@ -81,7 +82,9 @@ func TestLocate(t *testing.T) {
 func TestNextSteps(t *testing.T) {
 	t.Parallel()
 	const inside = "It is in go.work and .golangci.yml now. Next:\n\n"
-	root := fakeCheckout(t)
+	const commit = "  git init && git add . && git commit -m 'Add the operator'  # make verify compares with the last commit\n"
+	root, repository := fakeCheckout(t), t.TempDir()
+	mustRun(t, repository, "git", "init", "--quiet")
 	for name, tc := range map[string]struct {
 		cwd    string
 		inside bool
@@ -89,14 +92,15 @@ func TestNextSteps(t *testing.T) {
 	}{
 		"root":    {root, true, inside + "  make test/operators/a\n  make up\n"},
 		"below":   {root + "/operators", true, inside + "  cd " + root + "\n  make test/operators/a\n  make up\n"},
-		"outside": {t.TempDir(), false, "Next:\n\n  cd a\n  make test\n  make up\n"},
+		"outside": {t.TempDir(), false, "Next:\n\n  cd a\n" + commit + "  make test\n  make up\n"},
+		"in git":  {repository, false, "Next:\n\n  cd a\n  make test\n  make up\n"},
 	} {
 		at, err := locate(request{name: "a"}, tc.cwd)
 		if err != nil {
 			t.Fatal(err)
 		}
 		op := &operator{Name: "a", Inside: tc.inside}
-		if diff := cmp.Diff(tc.want, op.nextSteps(at)); diff != "" {
+		if diff := cmp.Diff(tc.want, op.nextSteps(t.Context(), at)); diff != "" {
 			t.Errorf("%s: -want +got:\n%s", name, diff)
 		}
 	}
@@ -152,6 +156,40 @@ func TestWorkspace(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, string(got)); diff != "" {
 			t.Errorf("%s, -want +got:\n%s", name, diff)
+		}
+	}
+}
+
+// A new object has a status that kstatus takes for that of an object in progress: see TestHealth of the SDK.
+func TestNewObjectIsInProgress(t *testing.T) {
+	t.Parallel()
+	for _, python := range []bool{false, true} {
+		op, err := newOperator(request{name: "a", group: "example.com", kind: "Database", version: "v1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		op.Python = python
+		files, err := op.files()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var definition struct {
+			Spec struct {
+				Versions []struct {
+					Schema struct {
+						OpenAPIV3Schema struct {
+							Properties map[string]struct{ Default any }
+						}
+					}
+				}
+			}
+		}
+		if err := yaml.Unmarshal(files[op.definitionFile()], &definition); err != nil || len(definition.Spec.Versions) != 1 {
+			t.Fatalf("%v, %+v", err, definition)
+		}
+		got := definition.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["status"].Default
+		if diff := cmp.Diff(any(map[string]any{"observedGeneration": -1.0}), got); diff != "" {
+			t.Errorf("with python=%v, the default of the status: -want +got:\n%s", python, diff)
 		}
 	}
 }

@@ -123,6 +123,25 @@ func TestMakeHelp(t *testing.T) {
 	}
 }
 
+// Without a commit, make verify says so before it runs a check, and make crd-check has nothing to compare.
+func TestMakeWithoutCommit(t *testing.T) {
+	t.Parallel()
+	dir, repository, _ := outsideProject(t)
+	for _, isRepository := range []bool{false, true} {
+		if isRepository {
+			mustRun(t, dir, "git", "init", "--quiet")
+		}
+		out, err := runIn(t, dir, "make", "verify", "CONTROLLER_GEN=false", "HOMEOSTAT="+repository)
+		if err == nil || !strings.HasPrefix(out, "make verify compares with the last commit, and there is none: run git init") {
+			t.Errorf("make verify, with git init %v: %v\n%s", isRepository, err, out)
+		}
+		out = mustRun(t, dir, "make", "crd-check", "HOMEOSTAT="+repository)
+		if !strings.Contains(out, "There is no commit to compare the CRDs with") {
+			t.Errorf("make crd-check prints\n%s", out)
+		}
+	}
+}
+
 // The cluster of make up DETACH=1 stays until make down.
 func TestMakeUp(t *testing.T) {
 	t.Parallel()

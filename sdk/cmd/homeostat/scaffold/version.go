@@ -19,6 +19,13 @@ type newVersion struct {
 	*operator // with the new version
 
 	OldVersion, OldAPI, OldSampleFile, SampleFile string
+
+	ListKeys string // a Go expression: those of both versions, whose types are equal
+}
+
+// definitionFile returns the name of the file that controller-gen writes for the kind.
+func (op *operator) definitionFile() string {
+	return "config/crd/" + op.Group + "_" + op.Plural + ".yaml"
 }
 
 // addVersion executes the command `homeostat add version`.
@@ -56,6 +63,13 @@ func addVersion(ctx context.Context, args []string, stdout io.Writer) error {
 	if files, err = p.generate(ctx, files); err != nil {
 		return err
 	}
+	switch keys, err := listKeys(files[op.definitionFile()], version); {
+	case err != nil:
+		return fmt.Errorf("reading %s: %w", op.definitionFile(), err)
+	case keys != v.ListKeys:
+		return usageErrorf("%s is older than %s: run `make generate`, commit what it changes and repeat the command",
+			op.definitionFile(), op.API)
+	}
 	if err := p.write(files); err != nil {
 		return err
 	}
@@ -92,6 +106,13 @@ func (p *project) newVersion(op *operator, version string) (*newVersion, error) 
 	v := &newVersion{operator: &changed, OldVersion: op.Version, OldAPI: op.API}
 	if v.OldSampleFile, err = p.sample(op); err != nil {
 		return nil, err
+	}
+	crd, err := os.ReadFile(filepath.Join(p.dir, filepath.FromSlash(op.definitionFile())))
+	if err != nil {
+		return nil, fmt.Errorf("reading the definition of the kind: %w", err)
+	}
+	if v.ListKeys, err = listKeys(crd, op.Version); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", op.definitionFile(), err)
 	}
 	v.SampleFile = strings.TrimSuffix(v.OldSampleFile, ".yaml") + "_" + version + ".yaml"
 	return v, nil
@@ -157,8 +178,7 @@ func (v *newVersion) edits(w *webhooks, isSecond bool) []edit {
 		apply: insertAfter("resources:\n", sample),
 	}}
 	if !isSecond {
-		line := fmt.Sprintf("\t\t{Name: %q, Type: &%s.%s{}, ListKeys: map[string][]string{\"status.conditions\": {\"type\"}}},\n",
-			v.Version, v.Version, v.Kind)
+		line := fmt.Sprintf("\t\t{Name: %q, Type: &%s.%s{}, ListKeys: %s},\n", v.Version, v.Version, v.Kind, v.ListKeys)
 		return append(edits, edit{
 			file: "internal/versions/" + v.Singular + ".go", by: "add to Versions:\n" + line,
 			apply: addImport(v.Module+"/"+v.API, insertAfter("\tVersions: []conversion.Version{\n", line)),
