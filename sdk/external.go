@@ -19,8 +19,8 @@ import (
 // External records a resource outside of the cluster in its desired state, and returns what the status tells of it. The
 // name, a DNS label, identifies it within p.Object and the kind. After the plan, the engine makes at most one request for it
 // and stores the result; the next reconcile follows at once and sees it. Until the resource is in its desired state, and a
-// reconcile has seen its outputs, p.Object is not ready. A resource that a complete reconcile does not record is deleted, and
-// all are deleted with p.Object: see package external.
+// reconcile has seen its outputs, p.Object is not ready. A resource that a complete reconcile does not record is deleted,
+// and all are deleted with p.Object: see package external.
 //
 // A child that needs the resource is applied as soon as the resource exists ([external.Resource.Exists]), and held back
 // ([HoldBack]) before: a child that is not applied is deleted. Reconcile may also return [Wait] after it has recorded the

@@ -42,6 +42,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -232,14 +233,11 @@ type LostError struct {
 // Error lists at most 20 of them.
 func (e *LostError) Error() string {
 	const most = 20
-	text := fmt.Sprintf("lost fields and objects: %d", len(e.Fields))
-	for _, line := range e.Fields[:min(len(e.Fields), most)] {
-		text += "\n  " + line
-	}
+	lines := append([]string{fmt.Sprintf("lost fields and objects: %d", len(e.Fields))}, e.Fields[:min(len(e.Fields), most)]...)
 	if len(e.Fields) > most {
-		text += "\n  ..."
+		lines = append(lines, "...")
 	}
-	return text
+	return strings.Join(lines, "\n  ")
 }
 
 // remember makes the present state the one that the next steps must keep. A version that is not served has the former one.

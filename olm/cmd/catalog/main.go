@@ -1,5 +1,5 @@
-// Command catalog renders the catalogs of operators from the templates and the bundles. On request it builds the images of one
-// operator's bundle and catalog, and pushes them.
+// Command catalog renders the catalogs of operators from the templates and the bundles. On request it builds the images of
+// one operator's bundle and catalog, and pushes them.
 package main
 
 import (

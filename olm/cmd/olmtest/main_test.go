@@ -43,7 +43,8 @@ func TestProject(t *testing.T) {
 	edit(t, filepath.Join(dir, "config/manifests/bases/web-shop-operator.clusterserviceversion.yaml"), "0.1.0", "0.2.0")
 	const first = "    - image: registry.invalid/web-shop-bundle:v0.1.0\n"
 	edit(t, filepath.Join(dir, "olm/web-shop.yaml"), first, first+strings.Replace(first, "0.1.0", "0.2.0", 1))
-	edit(t, filepath.Join(dir, "internal/webhooks/webshop_admission.go"), `found && value != "true"`, `found && value == "never"`)
+	edit(t, filepath.Join(dir, "internal/webhooks/webshop_admission.go"),
+		`found && value != "true"`, `found && value == "never"`)
 	out, errOut, err = execute(t, dir, "make", "olm-test")
 	if err == nil {
 		t.Error("a webhook that refuses nothing passes")

@@ -113,8 +113,8 @@ func (s *suite) checkCertificate(pod *corev1.Pod) {
 	}
 }
 
-// uninstallV0 deletes all that OLM made, as docs/install.md describes. It leaves the definitions, the roles for users and the
-// objects of the manifests to the administrator.
+// uninstallV0 deletes all that OLM made, as docs/install.md describes. It leaves the definitions, the roles for users and
+// the objects of the manifests to the administrator.
 func (s *suite) uninstallV0(applied []*unstructured.Unstructured) {
 	s.t.Helper()
 	for _, operator := range []string{immortal, mailbox} {

@@ -64,8 +64,8 @@ func (p *PinnedTemplate) Digest() string {
 	return fullDigest(p.Annotations[inputsAnnotation], p.Annotations[templateAnnotation])
 }
 
-// Annotations with which other operators leave the pods alone. They would restart the members for each change of a ConfigMap or
-// Secret, also for the keys that a running member reads, and for a new password, which needs no restart.
+// Annotations with which other operators leave the pods alone. They would restart the members for each change of a ConfigMap
+// or Secret, also for the keys that a running member reads, and for a new password, which needs no restart.
 const (
 	rolloutAnnotation  = "rollout.homeostat.dev/enabled"
 	reloaderAnnotation = "reloader.stakater.com/auto"
