@@ -1,7 +1,7 @@
 // Command olmtest tests the catalog of one operator with a real Operator Lifecycle Manager v0, on a cluster of its own with
 // simulated nodes. It installs the operator with the manifest of the project, upgrades it from a former version if there is
-// one, creates the samples, and removes everything. The program of the operator runs as a process of this machine, built from
-// the project, with the arguments and permissions from OLM.
+// one, creates the samples, and removes everything. The program of the operator runs as a process of this machine, built
+// from the project, with the arguments and permissions from OLM.
 package main
 
 import (
