@@ -3,6 +3,7 @@ package explore
 import (
 	"encoding/json"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -138,8 +139,22 @@ func (c controls) SentByUser(uid types.UID) (object map[string]any, applied bool
 		} else if json.Unmarshal(call.Sent, &object) != nil {
 			object = nil
 		}
+		if !setType(object, call.Received) {
+			object = nil
+		}
 	}
 	return object, applied
+}
+
+// setType gives an object the version and the kind of the response, which are those of the request. The history may have the
+// object in another version.
+func setType(sent map[string]any, received []byte) bool {
+	var t metav1.TypeMeta
+	if sent == nil || json.Unmarshal(received, &t) != nil || t.APIVersion == "" || t.Kind == "" {
+		return false
+	}
+	sent["apiVersion"], sent["kind"] = t.APIVersion, t.Kind
+	return true
 }
 
 // withoutOperator returns a stored object without defaults and the fields of the operator. If it has such fields and is no

@@ -66,6 +66,7 @@ func manifests() fstest.MapFS {
 	}
 	folder := os.DirFS(pythonOperators)
 	add(folder, "crd.yaml", mutants.CRDs+"/pages.yaml")
+	add(os.DirFS("testdata/crd"), "lamps.yaml", mutants.CRDs+"/lamps.yaml")
 	roles, err := fs.Glob(folder, "*/rbac.yaml")
 	if err != nil {
 		panic(err)

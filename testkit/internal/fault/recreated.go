@@ -66,7 +66,9 @@ func planRecreation(fault, when string, step int, input baseline.Child, do func(
 		AfterIdle: func(r Run, at int) {
 			if at == step {
 				do(r)
-				r.Converge(step)
+				if !r.IsUntried() {
+					r.Converge(step)
+				}
 			}
 		},
 	}
@@ -149,7 +151,7 @@ func recreate(r Run, input baseline.Child, meanwhile func(live history.Change)) 
 		meanwhile(live)
 	}
 	if err := again(); err != nil {
-		r.MarkUntried("the object cannot be created again: " + err.Error())
+		r.Discard("the object cannot be created again: " + err.Error())
 		return
 	}
 	r.LogFault(fmt.Sprintf("a user creates %s again", nameOf(live)))
@@ -165,7 +167,6 @@ func asCreated(r Run, live history.Change) (func() error, error) {
 		return nil, fmt.Errorf("the user did not write the whole %s, or the operator added to it", nameOf(live))
 	}
 	u := &unstructured.Unstructured{Object: sent}
-	u.SetGroupVersionKind(live.Object.GroupVersionKind())
 	u.SetNamespace(live.Object.GetNamespace())
 	u.SetName(live.Object.GetName())
 	u.SetUID("")
