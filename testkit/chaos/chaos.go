@@ -113,7 +113,8 @@ func WithoutOracles(reason string, oracles ...string) Option {
 	}
 }
 
-// AllowResidue names resources, such as "persistentvolumeclaims", that may outlive the custom resource.
+// AllowResidue names resources, such as "persistentvolumeclaims", that may outlive the custom resource. The name "external"
+// permits the entries of external services.
 func AllowResidue(resources ...string) Option {
 	return func(c *config) { c.AllowResidue = append(c.AllowResidue, resources...) }
 }

@@ -126,6 +126,49 @@ func TestSweepExternal(t *testing.T) {
 		}))
 }
 
+// An operator that never removes an entry is found by the runs without a fault.
+func TestSweepFindsExternalResidue(t *testing.T) {
+	t.Parallel()
+	const variable = "TESTKIT_CHAOS_EXTERNAL_RESIDUE"
+	var allowed chaos.Option = chaos.AllowResidue("external")
+	switch os.Getenv(variable) {
+	case "":
+	case "reported":
+		allowed = chaos.AllowResidue()
+		fallthrough
+	default:
+		chaos.Sweep(t, chaos.Each(func(k *testkit.K) testkit.Runnable {
+			r := &register{entries: map[string]int{}}
+			keeping := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+				if req.Method == http.MethodDelete {
+					w.WriteHeader(http.StatusNoContent)
+					return
+				}
+				r.ServeHTTP(w, req)
+			})
+			return chaos.FromSetup(registrar(k.External(keeping, r.state).URL, http.MethodPut))
+		}), chaos.Scenario{writing("hello")}, chaos.Faults{chaos.Down}, chaos.Timeout(5*time.Second), allowed)
+		return
+	}
+	for outcome, want := range map[string]string{
+		"reported": `external service 1 has entries after the custom resources were deleted`,
+		"allowed":  "--- PASS: TestSweepFindsExternalResidue",
+	} {
+		t.Run(outcome, func(t *testing.T) {
+			t.Parallel()
+			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.run", "^TestSweepFindsExternalResidue$")
+			cmd.Env = append(os.Environ(), variable+"="+outcome)
+			out, err := cmd.CombinedOutput()
+			if allowed := outcome == "allowed"; allowed != (err == nil) {
+				t.Errorf("the process ended with %v", err)
+			}
+			if !strings.Contains(string(out), want) {
+				t.Errorf("the output lacks %q:\n%s", want, out)
+			}
+		})
+	}
+}
+
 // An operator that enters a letter twice is found by a lost answer and by a crash, and a check that fails is reported. The
 // sweeps run in a child process, and the test checks their output.
 func TestSweepFindsRepeatedRegistration(t *testing.T) {

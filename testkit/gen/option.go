@@ -112,7 +112,8 @@ func IgnorePaths(reason string, places ...string) Option {
 	}
 }
 
-// AllowResidue names resources, such as "persistentvolumeclaims", that may outlive the custom resource.
+// AllowResidue names resources, such as "persistentvolumeclaims", that may outlive the custom resource. The name "external"
+// permits the entries of external services.
 func AllowResidue(resources ...string) Option {
 	return func(c *config) { c.Options.AllowResidue = append(c.Options.AllowResidue, resources...) }
 }

@@ -200,6 +200,10 @@ func (ch checks) checkResidue() {
 			ch.addViolation(oracleResidue, fmt.Sprintf("%s is left after the custom resources were deleted", ch.name(c)),
 				describeResidue(groupResourceOf(c).Resource, c.Object))
 		}
+		if service, detail := ch.externals.residue(); service != "" {
+			ch.addViolation(oracleResidue, service+" has entries after the custom resources were deleted that it had not before "+
+				"the first step (-: before, +: after); if they may stay, AllowResidue with "+externalResidue, detail)
+		}
 	}
 	for _, c := range ch.operator.Calls() {
 		created := c.Code == http.StatusCreated && c.Subresource == ""

@@ -186,8 +186,11 @@ func (r *run) notDeleted(step int, waited time.Duration) *report.Violation {
 	}
 }
 
-// hasResidue reports whether objects are left after the custom resources were deleted.
-func (r *run) hasResidue() bool { return len(r.primaries())+len(r.residue()) > 0 }
+// hasResidue reports whether objects, or entries of external services, are left after the custom resources were deleted.
+func (r *run) hasResidue() bool {
+	service, _ := r.externals.residue()
+	return len(r.primaries())+len(r.residue()) > 0 || service != ""
+}
 
 // reportBaselineTimeout reports why a step of a baseline run was not over in time, and whether the scenario continues. It
 // does if the operator is idle: then the state is what the faults are compared with, although a rule is violated.

@@ -21,6 +21,7 @@ type externals struct {
 
 	mu       sync.Mutex
 	services []*external.Service
+	initial  []any // the states of the services before the first step
 	sent     []exchange
 	counts   map[string]int // requests of each group so far
 }

@@ -173,6 +173,7 @@ func (r *run) runScenario() {
 			return
 		}
 	}
+	r.externals.rememberStates()
 	for i, step := range r.x.Steps {
 		r.step = i
 		r.operator.Enter(i + 1)
