@@ -130,7 +130,7 @@ func TestSweepExternal(t *testing.T) {
 func TestSweepFindsExternalResidue(t *testing.T) {
 	t.Parallel()
 	const variable = "TESTKIT_CHAOS_EXTERNAL_RESIDUE"
-	var allowed chaos.Option = chaos.AllowResidue("external")
+	allowed := chaos.AllowResidue("external")
 	switch os.Getenv(variable) {
 	case "":
 	case "reported":
