@@ -125,6 +125,18 @@ var bugs = map[string]struct {
 			return op
 		},
 	},
+	"ChildrenInForeignNamespace": {
+		"foreign-created/namespaces", "foreign: the operator created an object in namespaces/",
+		func(op *sdk.Operator[*Team], url string) *sdk.Operator[*Team] {
+			op.Reconcile = func(ctx context.Context, p *sdk.Pass[*Team]) error {
+				sdk.Apply(p, namespace(p.Object))
+				sdk.Apply(p, quota(p.Object))
+				register(ctx, p, HTTPRegistry(url))
+				return nil
+			}
+			return op
+		},
+	},
 	"ReadyTooEarly": {"", "is ready and not registered", func(op *sdk.Operator[*Team], url string) *sdk.Operator[*Team] {
 		op.Reconcile = func(ctx context.Context, p *sdk.Pass[*Team]) (err error) {
 			if ns := sdk.Apply(p, namespace(p.Object)); !ns.Exists() {

@@ -224,7 +224,25 @@ func (ch checks) checkForeign() {
 		if by := ch.deletionOf(o); by != "" {
 			ch.addViolation(oracleForeign, fmt.Sprintf("the operator deleted %s, which another owner had created", o.child.Name), by)
 		}
+		if by := ch.creationIn(o); by != "" {
+			ch.addViolation(oracleForeign, fmt.Sprintf("the operator created an object in %s, which another owner had created",
+				o.child.Name), by)
+		}
 	}
+}
+
+// creationIn returns the first request by which the operator created an object in a Namespace of another owner, or "".
+func (ch checks) creationIn(o foreignObject) string {
+	if o.kind != "Namespace" {
+		return ""
+	}
+	for _, c := range ch.operator.Calls() {
+		if c.Namespace == o.name && c.Code == http.StatusCreated && c.Subresource == "" && !c.DryRun && c.Resource != "events" &&
+			c.Ended > o.since {
+			return c.String()
+		}
+	}
+	return ""
 }
 
 // writeTo returns the first request by which the operator changed an object of another owner, or "".

@@ -13,7 +13,7 @@ var foreignCreated = Fault{
 	Long: true,
 	Doc:  "An object of another owner has the name of a child before the operator creates the child.",
 	Plan: func(in *Input) []Plan {
-		return atForeign(in, true, func(place, first int, c baseline.Child) Plan {
+		return atForeign(in, false, func(place, first int, c baseline.Child) Plan {
 			return Plan{
 				Name: "foreign-created/" + c.Name, place: place,
 				Summary: fmt.Sprintf("%s of another owner existed before the operator created its own", c.Name),
@@ -32,7 +32,7 @@ var foreignEdited = Fault{
 	Long: true,
 	Doc:  "A child is replaced by an object of another owner while the operator is down, and the next step follows.",
 	Plan: func(in *Input) []Plan {
-		return atForeign(in, false, func(place, first int, c baseline.Child) Plan {
+		return atForeign(in, true, func(place, first int, c baseline.Child) Plan {
 			return Plan{
 				Name: "foreign-edited/" + c.Name, place: place,
 				Summary: fmt.Sprintf("%s was replaced by an object of another owner while the operator was down", c.Name),
@@ -53,7 +53,7 @@ var foreignDeleted = Fault{
 	Long: true,
 	Doc:  "A child is replaced by an object of another owner right before the custom resources are deleted.",
 	Plan: func(in *Input) []Plan {
-		return atForeign(in, false, func(place, _ int, c baseline.Child) Plan {
+		return atForeign(in, true, func(place, _ int, c baseline.Child) Plan {
 			last := len(in.Steps)
 			p := Plan{
 				Name: "foreign-deleted/" + c.Name, place: place,
@@ -82,8 +82,8 @@ var foreignDeleted = Fault{
 const groupForeign = "foreign"
 
 // atForeign returns the plans for each child whose name another owner can take. first is the first step at which the child
-// exists. Only one fault of the group tells why a child is skipped.
-func atForeign(in *Input, tellsSkipped bool, plan func(place, first int, c baseline.Child) Plan) []Plan {
+// exists. Only the fault that replaces no child tells why one is skipped.
+func atForeign(in *Input, replaces bool, plan func(place, first int, c baseline.Child) Plan) []Plan {
 	var plans []Plan
 	tried := map[string]bool{}
 	for step, children := range in.Children {
@@ -96,10 +96,13 @@ func atForeign(in *Input, tellsSkipped bool, plan func(place, first int, c basel
 			}
 			tried[c.Name] = true
 			if why := whyNotForeign(in, c); why != "" {
-				if tellsSkipped {
+				if !replaces {
 					plans = append(plans, skipped(groupForeign, c.Name, why, len(tried)))
 				}
 				continue
+			}
+			if replaces && c.Kind.Resource == "namespaces" {
+				continue // the other children are deleted with it
 			}
 			p := plan(len(tried), step, c)
 			p.Fault, _, _ = strings.Cut(p.Name, "/")
@@ -118,7 +121,7 @@ func whyNotForeign(in *Input, c baseline.Child) string {
 	switch {
 	case strings.Contains(name, "~"), strings.Contains(name, "$UID"):
 		return "a generated name is not taken by another owner"
-	case c.Kind.Resource == "namespaces", c.Kind.Resource == "customresourcedefinitions":
+	case c.Kind.Resource == "namespaces" && !c.HasOwner(), c.Kind.Resource == "customresourcedefinitions":
 		return "owners share objects of this kind on purpose"
 	case slices.Contains(in.Irreplaceable, c.Name), isExternallyManaged(in, c.Name):
 		return "the operator leaves it to others, or cannot make it again as it was"
