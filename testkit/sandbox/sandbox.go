@@ -23,15 +23,11 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/environment"
 	"github.com/homeostat-dev/homeostat/testkit/internal/manifest"
 	"github.com/homeostat-dev/homeostat/testkit/internal/process"
-	"github.com/homeostat-dev/homeostat/testkit/internal/readiness"
 	"github.com/homeostat-dev/homeostat/testkit/internal/tempfolder"
 )
 
 // deploymentKind is the kind of the operators' Deployments.
 var deploymentKind = appsv1.SchemeGroupVersion.WithKind("Deployment")
-
-// readyInterval is the polling interval for the samples.
-const readyInterval = 100 * time.Millisecond
 
 // Options configures Start.
 type Options struct {
@@ -278,38 +274,6 @@ func noteLastApplied(u *unstructured.Unstructured) error {
 	annotations[corev1.LastAppliedConfigAnnotation] = string(data) + "\n"
 	u.SetAnnotations(annotations)
 	return nil
-}
-
-// WaitReady returns when all samples are ready. If ctx ends first, the error names a sample that is not, with the
-// reason.
-func (s *Sandbox) WaitReady(ctx context.Context) error {
-	for {
-		missing := s.missing(ctx)
-		if missing == "" {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for the samples to be ready: %w; %s", ctx.Err(), missing)
-		case <-s.Done():
-			return fmt.Errorf("waiting for the samples to be ready: %w", s.lease.Err())
-		case <-time.After(readyInterval):
-		}
-	}
-}
-
-func (s *Sandbox) missing(ctx context.Context) string {
-	for _, u := range s.Samples() {
-		live := u.DeepCopy()
-		err := s.client.Get(ctx, client.ObjectKeyFromObject(u), live)
-		if err != nil {
-			return fmt.Sprintf("%s %s: %v", u.GetKind(), u.GetName(), err)
-		}
-		if reason := readiness.Missing(live); reason != "" {
-			return fmt.Sprintf("%s %s: %s", u.GetKind(), u.GetName(), reason)
-		}
-	}
-	return ""
 }
 
 // Samples returns the samples of all operators for this cluster, or none with Options.WithoutOperators.

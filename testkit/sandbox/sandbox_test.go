@@ -273,10 +273,13 @@ func TestExistingCluster(t *testing.T) {
 
 func TestWaitReadyReportsUnreadySample(t *testing.T) {
 	t.Parallel()
-	s, _ := start(t, nil)
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	s, d := start(t, nil)
+	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second)
 	defer cancel()
 	err := s.WaitReady(ctx) // the sample was not applied
+	if want := "waiting for Widget sample: "; !d.has(want) {
+		t.Errorf("no report has %q", want)
+	}
 	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "Widget sample: ") {
 		t.Errorf("%v", err)
 	}
