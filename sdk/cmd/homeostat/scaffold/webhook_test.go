@@ -237,6 +237,19 @@ func TestAddWebhookPrintsLinesOfNewPackageLast(t *testing.T) {
 	requireLines(t, stdout, true)
 }
 
+// The sweep of the operator with its webhooks obstructs them, too.
+func TestAddWebhookTriesFaultsOfWebhooks(t *testing.T) {
+	dir := newProject(t)
+	if code, stderr := addIn(t, dir, "webhook"); code != 0 {
+		t.Fatal(stderr)
+	}
+	test := contentsOf(t, dir)["internal/webhooks/webshop_admission_test.go"]
+	_, faults, _ := strings.Cut(test, "chaos.Faults{")
+	if faults, _, _ = strings.Cut(faults, "}"); !strings.Contains(faults, "chaos.Webhook") {
+		t.Errorf("the sweep tries %s", faults)
+	}
+}
+
 // The object that the webhook refuses is the sample with an annotation. There is none if that would change metadata of the
 // user, for defaulting alone, or for an operator of this repository.
 func TestAddWebhookRefused(t *testing.T) {
