@@ -51,6 +51,34 @@ func TestAddKindNeedsPlaces(t *testing.T) {
 		"\ts.AddKnownTypes(GroupVersion, &Coupon{}, &CouponList{})\n")
 }
 
+// The lines of a program with flags of its own use the new package, so that they are added after it is written.
+func TestAddKindLeavesLinesOfProgram(t *testing.T) {
+	t.Parallel()
+	dir := newProject(t)
+	replaceIn(t, filepath.Join(dir, "cmd/main.go"), "program.Main(webshop.Operator)",
+		"(&program.Program{Name: \"shops\", Operators: operators}).Main()")
+	p, err := findProject(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	op, err := p.newKind(request{kind: "Coupon", scope: scopeNamespaced})
+	if err != nil {
+		t.Fatal(err)
+	}
+	edits, err := op.registration(p.inPackage(op.API))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.apply(map[string][]byte{}, edits); err != nil {
+		t.Fatal(err)
+	}
+	const want = `cmd/main.go: let it call program.Named("shops", ..., coupon.Operator).Main(), or let Operators of a ` +
+		"program.Program return coupon.Operator, too; import shop.example.com/web-shop/internal/coupon"
+	if diff := cmp.Diff([]string{want}, p.left); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
 func TestAddVersionRefuses(t *testing.T) {
 	for name, tc := range map[string]struct{ args, want string }{
 		"no version":      {"version", "give the name of the version, for example `homeostat add version v1beta1`"},

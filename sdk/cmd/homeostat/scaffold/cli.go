@@ -36,8 +36,8 @@ operators/NAME, anywhere else to ./NAME. Nothing that exists is overwritten.
                     in files that are not committed
 
 add changes the project that contains the current folder. Commit the project first. Files that exist get single lines. If it
-does not find their place, it writes nothing and prints them. add kind, add version, and add webhook for a second kind run
-controller-gen.
+does not find their place, it writes nothing and prints them, except for those of cmd/main.go, which it prints after it has
+written the other files. add kind, add version, and add webhook for a second kind run controller-gen.
 
 add kind writes another kind for the program: its API, its operator with tests in internal, its manifests and its sample.
 

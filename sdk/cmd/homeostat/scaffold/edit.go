@@ -25,6 +25,7 @@ type edit struct {
 	file     string // slash-separated
 	optional bool   // whether a project without the file is complete
 	hint     bool   // whether the text may be missing, because it only describes the project
+	later    bool   // whether a person inserts the text after the files are written, because it imports one of their packages
 
 	by    string // what a person does by hand: one sentence and the lines
 	apply func([]byte) ([]byte, error)
@@ -195,7 +196,7 @@ func uses(file *ast.File, pkg string) int {
 }
 
 // apply returns the new files together with the files that the edits change. Optional edits whose file is not found,
-// and hints whose place is not found, are left out.
+// and hints whose place is not found, are left out. Later edits whose place is not found are added to p.left.
 func (p *project) apply(files map[string][]byte, edits []edit) (map[string][]byte, error) {
 	for name := range files {
 		if _, err := os.Lstat(filepath.Join(p.dir, filepath.FromSlash(name))); err == nil {
@@ -223,6 +224,8 @@ func (p *project) apply(files map[string][]byte, edits []edit) (map[string][]byt
 		switch {
 		case err == nil:
 			all[e.file] = changed
+		case e.later:
+			p.left = append(p.left, e.file+": "+e.by)
 		case !e.hint:
 			missed = append(missed, e.file+": "+e.by)
 		}
@@ -232,6 +235,15 @@ func (p *project) apply(files map[string][]byte, edits []edit) (map[string][]byt
 			"add them by hand, commit them and repeat the command\n\n%s", strings.Join(missed, "\n"))
 	}
 	return all, nil
+}
+
+// next returns the end of a command's output: what it left to a person, and the further steps, which are whole lines.
+func (p *project) next(steps string) string {
+	steps = "Next:\n\n" + steps
+	if len(p.left) == 0 {
+		return " " + steps
+	}
+	return "\n\nThe place of these lines is not found: add them by hand.\n\n" + strings.Join(p.left, "\n") + "\n\n" + steps
 }
 
 // write writes files of the project. After an error the project is unchanged.

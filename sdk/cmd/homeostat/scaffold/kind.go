@@ -65,11 +65,10 @@ func addKind(ctx context.Context, args []string, stdout io.Writer) error {
 	if err := p.write(files); err != nil {
 		return err
 	}
-	fmt.Fprintf(stdout, `The program has the kind %s now. Next:
-
-  change %s%s.go, its operator, and %s, its API
+	fmt.Fprintf(stdout, "The project has the kind %s now.%s", op.Kind, p.next(fmt.Sprintf(
+		`  change %s%s.go, its operator, and %s, its API
   run the tests of the project
-`, op.Kind, op.Dir, op.Package, op.API)
+`, op.Dir, op.Package, op.API)))
 	return nil
 }
 
@@ -196,8 +195,10 @@ func (op *operator) registration(inPackage []*operator) ([]edit, error) {
 	const conformance = "config/conformance_test.go"
 	edits := []edit{
 		{
-			file: "cmd/main.go", by: fmt.Sprintf("let it call program.Named(%q, ..., %s.Operator).Main(), and import %s", op.Program,
-				op.Package, op.Import()), apply: addToProgram(op),
+			file: "cmd/main.go", later: true,
+			by: fmt.Sprintf("let it call program.Named(%[1]q, ..., %[2]s.Operator).Main(), or let Operators of a program.Program "+
+				"return %[2]s.Operator, too; import %[3]s", op.Program, op.Package, op.Import()),
+			apply: addToProgram(op),
 		},
 		{file: "config/crd/kustomization.yaml", by: "add to the resources:\n" + crd, apply: insertAfter(resources, crd)},
 		{file: "config/samples/kustomization.yaml", by: "add to the resources:\n" + sample, apply: insertAfter(resources, sample)},

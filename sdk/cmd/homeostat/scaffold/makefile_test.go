@@ -115,7 +115,7 @@ func TestMakeHelp(t *testing.T) {
 	t.Parallel()
 	dir, _, _ := outsideProject(t)
 	out := mustRun(t, dir, "make")
-	for target := range strings.FieldsSeq("up down build test test-short generate fmt tidy clean verify lint crd-check " +
+	for target := range strings.FieldsSeq("up down build test test-short add generate fmt tidy clean verify lint crd-check " +
 		"image chart bundle catalog olm-test docker-build deploy undeploy undeploy-all help") {
 		if !strings.Contains("\n  "+out, "\n  "+target+" ") {
 			t.Errorf("make help does not list %s:\n%s", target, out)
@@ -155,6 +155,24 @@ func TestMakeUp(t *testing.T) {
 		if !strings.Contains(strings.Join(strings.Fields(out), " "), want) {
 			t.Errorf("make up %s runs\n%s\nwant %s", args, out, want)
 		}
+	}
+}
+
+// The command that changes the project is that of the checkout, as the other tools are. It runs in the project.
+func TestMakeAdd(t *testing.T) {
+	t.Parallel()
+	dir := newProject(t)
+	cwd, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"add", "HOMEOSTAT=" + checkout(cwd)}
+	mustRun(t, dir, "make", append(args, "ARGS=webhook --kind WebShop --defaulting")...)
+	if _, err := os.Stat(filepath.Join(dir, "internal/webhooks/webshop_admission.go")); err != nil {
+		t.Errorf("make add has not written the webhooks: %v", err)
+	}
+	if out, err := runIn(t, dir, "make", args...); err == nil || !strings.Contains(out, "what is to be added?") {
+		t.Errorf("without ARGS: %v\n%s", err, out)
 	}
 }
 

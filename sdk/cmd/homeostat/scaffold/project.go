@@ -27,6 +27,7 @@ type project struct {
 	module    string
 	program   string      // the name of the program; empty if cmd/main.go has an unknown form
 	operators []*operator // those of its root package and of internal; Var is the variable
+	left      []string    // edits that a person makes, in the form of a message
 }
 
 // findProject returns the project that contains a folder.

@@ -73,12 +73,12 @@ func addVersion(ctx context.Context, args []string, stdout io.Writer) error {
 	if err := p.write(files); err != nil {
 		return err
 	}
-	fmt.Fprintf(stdout, `%[1]s has the version %[2]s now, which is served and not stored. Next:
-
-  change its types in %[3]s, and write a lens for each field that differs, in internal/versions/%[4]s.go
+	steps := fmt.Sprintf(`  change its types in %[1]s
+  write a lens for each field that differs, in internal/versions/%[2]s.go
   run make generate and the tests of the project
-  let the operator use %[3]s: import it, and add Conversion: versions.Handler() to testkit.Env of its tests
-`, op.Kind, version, v.API, op.Singular)
+  let the operator use %[1]s: import it, and add Conversion: versions.Handler() to testkit.Env of its tests
+`, v.API, op.Singular)
+	fmt.Fprintf(stdout, "%s has the version %s now, which is served and not stored.%s", op.Kind, version, p.next(steps))
 	return nil
 }
 

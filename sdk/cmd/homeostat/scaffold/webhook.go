@@ -87,11 +87,10 @@ func addWebhook(ctx context.Context, args []string, stdout io.Writer) error {
 	if err := p.write(files); err != nil {
 		return err
 	}
-	fmt.Fprintf(stdout, `%s has webhooks now: %s has their functions, which are examples. Next:
-
-  change them, and run the tests of the project
+	fmt.Fprintf(stdout, "%s has webhooks now: %s has their functions, which are examples.%s", op.Kind, admission,
+		p.next(`  change the functions, and run the tests of the project
   run make generate after a change of the markers
-`, op.Kind, admission)
+`))
 	return nil
 }
 
@@ -320,13 +319,28 @@ func (w *webhooks) edits() []edit {
 	}
 }
 
+// programLines are for a program.Program: the flags and the operator, the latter after the one without webhooks is made.
+const programLines = `let the program run %[3]s.Operator in place of %[1]s.%[2]s, or of a copy of that.
+In a program.Program:
+
+	import (
+		"%[4]s/%[5]s"
+		"github.com/homeostat-dev/homeostat/sdk/webhook"
+	)
+
+	// in Flags
+	webhook.DefineFlags(fs)
+
+	// in Operators, where op is the operator that it has returned so far
+	hooked := *%[3]s.Operator
+	hooked.Operator = op
+	return []program.Runnable{&hooked}, nil`
+
 // programEdit returns the edit of the program, which runs the operator with its webhooks.
 func (w *webhooks) programEdit() edit {
 	return edit{
-		file: "cmd/main.go",
-		by: fmt.Sprintf("replace %[1]s.%[2]s in the call of program.Main by %[3]s.Operator, and import %[4]s/%[5]s; in a "+
-			"program.Program, let Operators return a copy of %[3]s.Operator with your operator, and Flags call webhook.DefineFlags",
-			w.Package, w.Var, w.HooksPackage(), w.Module, w.HooksDir()),
+		file: "cmd/main.go", later: true,
+		by:    fmt.Sprintf(programLines, w.Package, w.Var, w.HooksPackage(), w.Module, w.HooksDir()),
 		apply: replaceOperator(w.Module, w.Import(), w.Package, w.Var, w.HooksDir()),
 	}
 }

@@ -110,10 +110,6 @@ func TestAddWebhookRefuses(t *testing.T) {
 			t.Helper()
 			replaceIn(t, filepath.Join(dir, "config/samples/example.yaml"), "kind: WebShop", "kind: Shop")
 		}, "webhook", "config/samples has no manifest with one WebShop of shop.example.com/v1"},
-		"changed program": {func(t *testing.T, dir string) {
-			t.Helper()
-			replaceIn(t, filepath.Join(dir, "cmd/main.go"), "webshop.Operator", "operators()...")
-		}, "webhook", "cmd/main.go: replace webshop.Operator in the call of program.Main by webhooks.Operator"},
 		"changed manifests": {func(t *testing.T, dir string) {
 			t.Helper()
 			replaceIn(t, filepath.Join(dir, "config/default/kustomization.yaml"), "../manager", "../program")
@@ -175,24 +171,82 @@ func TestAddWebhookInsertsLines(t *testing.T) {
 	}
 }
 
-// A program with flags of its own makes its operator when they have their values.
+// A program with flags of its own makes its operator when they have their values. The lines that a person adds to it use the
+// new package, so that they are printed after it is written, unless they are there.
 func TestAddWebhookToProgramWithFlags(t *testing.T) {
+	for name, isThere := range map[string]bool{"lines to add": false, "lines that are there": true} {
+		t.Run(name, func(t *testing.T) {
+			dir := newProject(t)
+			main := filepath.Join(dir, "cmd/main.go")
+			replaceIn(t, main, "program.Main(webshop.Operator)", "(&program.Program{Name: \"shops\", Operators: operators}).Main()")
+			if isThere {
+				replaceIn(t, main, "func main()", "var with = *webhooks.Operator\n\nfunc main()")
+			}
+			before := contentsOf(t, dir)
+			t.Chdir(dir)
+			code, stdout, stderr := homeostat(t, "add", "webhook")
+			if code != 0 {
+				t.Fatalf("code %d: %s", code, stderr)
+			}
+			requireLines(t, stdout, !isThere)
+			after := contentsOf(t, dir)
+			if diff := cmp.Diff(before["cmd/main.go"], after["cmd/main.go"]); diff != "" {
+				t.Errorf("main.go has changed, -before +after:\n%s", diff)
+			}
+			if !strings.Contains(after["internal/webhooks/webshop.go"], "\nvar Operator = &webhook.Operator[") {
+				t.Error("the package that the lines import is not written")
+			}
+			if manifests := after["config/webhook/manifests.yaml"]; !strings.Contains(manifests, "name: shops-webhook\n") {
+				t.Errorf("the configurations do not have the name of the program:\n%s", manifests)
+			}
+			requireRefused(t, dir, "webhook", "the kind WebShop has webhooks already")
+		})
+	}
+}
+
+// requireLines checks whether the output has the lines for cmd/main.go.
+func requireLines(t *testing.T, stdout string, want bool) {
+	t.Helper()
+	for _, part := range []string{
+		"The place of these lines is not found: add them by hand.\n\ncmd/main.go: let the program run webhooks.Operator ",
+		"\t\"shop.example.com/web-shop/internal/webhooks\"\n", "\twebhook.DefineFlags(fs)\n", "hooked := *webhooks.Operator\n",
+	} {
+		if strings.Contains(stdout, part) != want {
+			t.Errorf("the output has %q: %t, want %t. It is\n%s", part, !want, want, stdout)
+		}
+	}
+}
+
+// Before the other files have their lines, nothing is written, and the lines that use the new package are not printed.
+func TestAddWebhookPrintsLinesOfNewPackageLast(t *testing.T) {
 	dir := newProject(t)
-	main := filepath.Join(dir, "cmd/main.go")
-	replaceIn(t, main, "program.Main(webshop.Operator)", "(&program.Program{Name: \"shops\", Operators: operators}).Main()")
+	replaceIn(t, filepath.Join(dir, "cmd/main.go"), "webshop.Operator", "operators()...")
+	kustomization := filepath.Join(dir, "config/default/kustomization.yaml")
+	replaceIn(t, kustomization, "../manager", "../program")
 	requireRefused(t, dir, "webhook",
-		"in a program.Program, let Operators return a copy of webhooks.Operator with your operator")
-	replaceIn(t, main, "func main()", "var with = *webhooks.Operator\n\nfunc main()")
-	before := contentsOf(t, dir)
-	if code, stderr := addIn(t, dir, "webhook"); code != 0 {
+		"add them by hand, commit them and repeat the command\n\nconfig/default/kustomization.yaml: add to the resources:")
+	t.Chdir(dir)
+	if _, _, stderr := homeostat(t, "add", "webhook"); strings.Contains(stderr, "cmd/main.go") {
+		t.Errorf("the message names main.go:\n%s", stderr)
+	}
+	replaceIn(t, kustomization, "../program", "../webhook")
+	code, stdout, stderr := homeostat(t, "add", "webhook")
+	if code != 0 {
 		t.Fatalf("code %d: %s", code, stderr)
 	}
-	after := contentsOf(t, dir)
-	if diff := cmp.Diff(before["cmd/main.go"], after["cmd/main.go"]); diff != "" {
-		t.Errorf("main.go has changed, -before +after:\n%s", diff)
+	requireLines(t, stdout, true)
+}
+
+// The sweep of the operator with its webhooks obstructs them, too.
+func TestAddWebhookTriesFaultsOfWebhooks(t *testing.T) {
+	dir := newProject(t)
+	if code, stderr := addIn(t, dir, "webhook"); code != 0 {
+		t.Fatal(stderr)
 	}
-	if manifests := after["config/webhook/manifests.yaml"]; !strings.Contains(manifests, "name: shops-webhook\n") {
-		t.Errorf("the configurations do not have the name of the program:\n%s", manifests)
+	test := contentsOf(t, dir)["internal/webhooks/webshop_admission_test.go"]
+	_, faults, _ := strings.Cut(test, "chaos.Faults{")
+	if faults, _, _ = strings.Cut(faults, "}"); !strings.Contains(faults, "chaos.Webhook") {
+		t.Errorf("the sweep tries %s", faults)
 	}
 }
 
