@@ -15,8 +15,8 @@ const (
 	reportInterval = 5 * time.Second        // between two reports of a sample that is not ready
 )
 
-// WaitReady returns when all samples are ready. Every 5 s it reports one that is not, with the reason. If ctx ends first, the
-// error names it.
+// WaitReady returns when all samples are ready. Every 5 s it reports one that is not, with the reason. If ctx ends first,
+// the error names it.
 func (s *Sandbox) WaitReady(ctx context.Context) error {
 	reported := time.Now()
 	for {
