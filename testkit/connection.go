@@ -55,7 +55,7 @@ type connection struct {
 // recorder follows all namespaces, from its first call until the connection is released.
 func (c *connection) recorder() (*history.Recorder, error) {
 	c.watch.Do(func() {
-		c.watching, c.watchErr = history.Acquire(context.Background(), c.config)
+		c.watching, c.watchErr = history.Acquire(context.Background(), c.config, c.scheme)
 		if c.watchErr != nil {
 			return
 		}

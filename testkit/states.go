@@ -16,7 +16,9 @@ import (
 
 // States returns each stored state of the object named by obj since the begin of the test, the oldest first, also the states
 // between two calls of Eventually. A deletion is nil. The states come from a watch. States waits until that shows the
-// current object, and after 5 s the test fails. There are no states of cluster-scoped objects, and none in benchmarks.
+// current object, and after 5 s the test fails. If the API server serves the kind in several versions, the states have the
+// one that it prefers of those in Env's scheme, or of all if the scheme has none of them. There are no states of
+// cluster-scoped objects, and none in benchmarks.
 func (k *K) States(obj client.Object) []*unstructured.Unstructured {
 	k.t.Helper()
 	namespaced, err := k.locate(obj)

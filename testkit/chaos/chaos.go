@@ -132,8 +132,10 @@ func Irreplaceable(objects ...string) Option {
 }
 
 // Invariant checks every state of the run's namespace. The function receives the existing objects and returns a
-// description of the violation, or "". Objects have the Go types of testkit.Env's scheme, such as *corev1.Pod; others are
-// unstructured.
+// description of the violation, or "". Objects have the Go types of testkit.Env's scheme, such as *corev1.Pod; those of
+// kinds that the scheme does not have are unstructured. If the scheme has a kind in several served versions, its objects
+// have the one that the API server prefers, in most cases the newest stable one. Sweep fails if the scheme has a kind of the
+// run in versions only that the API server does not serve.
 func Invariant(name string, holds func(objects []client.Object) string) Option {
 	return func(c *config) { c.Invariants = append(c.Invariants, explore.Invariant{Name: name, Holds: holds}) }
 }
@@ -195,6 +197,7 @@ func Sweep(t *testing.T, op testkit.Runnable, s Scenario, faults Faults, opts ..
 	c.Replay = func(plan string) string { return replay(t.Name(), plan, c.Seed) }
 	_, only, _ := strings.Cut(flag.Lookup("test.run").Value.String(), "/")
 	k := testkit.New(t) // for the configuration; each run has a namespace of its own
+	c.Scheme = k.Client.Scheme()
 	x, err := explore.New(t.Context(), rest.CopyConfig(k.Config), c.Options)
 	if err != nil {
 		t.Fatal(err)

@@ -22,7 +22,12 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/chaos"
 )
 
-func TestMain(m *testing.M) { testkit.Main(m, testkit.Env{}) }
+func TestMain(m *testing.M) {
+	if typed := os.Getenv(typedVersions); typed != "" {
+		testkit.Main(m, teamEnv(typed))
+	}
+	testkit.Main(m, testkit.Env{})
+}
 
 // sealer is an operator without a custom resource: it creates a Secret for each ConfigMap except "key". A blind sealer
 // does not watch Secrets. Each reconcile takes the given time.

@@ -79,6 +79,7 @@ func prepare(t testing.TB, op testkit.Runnable, what Source, opts []Option) (*ex
 	if err != nil {
 		return nil, err
 	}
+	c.Options.Scheme = k.Client.Scheme()
 	if c.x, err = explore.New(t.Context(), rest.CopyConfig(k.Config), c.Options); err != nil {
 		return nil, err
 	}

@@ -119,7 +119,10 @@ func AllowResidue(resources ...string) Option {
 }
 
 // Invariant checks every state of a namespace. The function receives the existing objects and returns a description of
-// the violation, or "". Objects have the Go types of testkit.Env's scheme, such as *corev1.Pod; others are unstructured.
+// the violation, or "". Objects have the Go types of testkit.Env's scheme, such as *corev1.Pod; those of kinds that the
+// scheme does not have are unstructured. If the scheme has a kind in several served versions, its objects have the one that
+// the API server prefers, in most cases the newest stable one. Explore fails if the scheme has a kind of the run in versions
+// only that the API server does not serve.
 func Invariant(name string, holds func(objects []client.Object) string) Option {
 	return func(c *config) {
 		c.Options.Invariants = append(c.Options.Invariants, explore.Invariant{Name: name, Holds: holds})

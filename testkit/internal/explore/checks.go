@@ -13,7 +13,6 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -133,37 +132,6 @@ func (ch checks) checkLostUpdate() {
 		}
 		was[uid] = is
 	}
-}
-
-func (ch checks) checkInvariants() {
-	if len(ch.x.Invariants) == 0 {
-		return
-	}
-	var now []client.Object
-	for _, c := range history.InOrder(ch.changes) {
-		now = slices.DeleteFunc(now, func(o client.Object) bool { return o.GetUID() == c.Object.GetUID() })
-		if c.Type != watch.Deleted {
-			now = append(now, ch.typed(c.Object))
-		}
-		for _, n := range ch.x.Invariants {
-			if violation := n.check(ch.space.Namespace, now); violation != "" {
-				ch.addViolation(oracleInvariant, n.Name+": "+violation, "")
-			}
-		}
-	}
-}
-
-// typed converts an object to the Go type in the client's scheme, if there is one.
-func (ch checks) typed(u *unstructured.Unstructured) client.Object {
-	typed, err := ch.space.Client.Scheme().New(u.GroupVersionKind())
-	if err != nil {
-		return u
-	}
-	o, ok := typed.(client.Object)
-	if !ok || runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, o) != nil {
-		return u
-	}
-	return o
 }
 
 func (ch checks) checkCounts() {

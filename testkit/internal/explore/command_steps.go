@@ -1,10 +1,6 @@
 package explore
 
 import (
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"github.com/homeostat-dev/homeostat/testkit/internal/scenario"
 	"github.com/homeostat-dev/homeostat/testkit/internal/space"
 )
@@ -28,27 +24,5 @@ func (o *Options) Script(s *scenario.Scenario) {
 
 // never returns the invariant of a scenario file.
 func never(w *scenario.Wait) Invariant {
-	return Invariant{Name: w.Position.String(), HoldsIn: func(namespace string, objects []client.Object) string {
-		all := make([]*unstructured.Unstructured, 0, len(objects))
-		for _, o := range objects {
-			u, ok := o.(*unstructured.Unstructured)
-			if !ok {
-				content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
-				if err != nil {
-					continue // the object came from an unstructured one
-				}
-				u = &unstructured.Unstructured{Object: content}
-			}
-			all = append(all, u)
-		}
-		return w.Violation(namespace, all)
-	}}
-}
-
-// check returns a description of the violation, or "".
-func (n Invariant) check(namespace string, objects []client.Object) string {
-	if n.HoldsIn != nil {
-		return n.HoldsIn(namespace, objects)
-	}
-	return n.Holds(objects)
+	return Invariant{Name: w.Position.String(), HoldsIn: w.Violation}
 }

@@ -12,12 +12,14 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"runtime"
+	goruntime "runtime"
 	"slices"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -72,7 +74,9 @@ type Options struct {
 	// Name is the name of the operator in the report.
 	Name    string
 	Subject Subject
-	Steps   []Step
+	// Scheme has the Go types of the objects that invariants receive. Nil means the built-in ones.
+	Scheme *runtime.Scheme
+	Steps  []Step
 	// Opener creates the namespace of each run.
 	Opener space.Opener
 	// Setup runs before the operator starts, for prerequisites of the scenario. Optional.
@@ -143,8 +147,8 @@ type Invariant struct {
 	Name string
 	// Holds returns a description of the violation, or "". The objects have the Go types that the client's scheme knows.
 	Holds func(objects []client.Object) string
-	// HoldsIn is used instead of Holds, if it is set. It receives the first namespace of the run as well.
-	HoldsIn func(namespace string, objects []client.Object) string
+	// HoldsIn is used instead of Holds, if it is set. It receives the first namespace of the run, and objects without types.
+	HoldsIn func(namespace string, objects []*unstructured.Unstructured) string
 }
 
 const (
@@ -199,7 +203,7 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (*Explorer, error) {
 		x.measuresRetry = true
 	}
 	if x.Parallel == 0 {
-		x.Parallel = runsPerProcessor * runtime.GOMAXPROCS(0)
+		x.Parallel = runsPerProcessor * goruntime.GOMAXPROCS(0)
 	}
 	if x.Replay == nil {
 		x.Replay = func(string) string { return "" }
@@ -208,7 +212,7 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (*Explorer, error) {
 	if x.others, err = newForeignClient(cfg); err != nil {
 		return x, err
 	}
-	if x.recorder, err = history.Acquire(ctx, cfg); err != nil {
+	if x.recorder, err = history.Acquire(ctx, cfg, x.Scheme); err != nil {
 		return x, err
 	}
 	if err := x.recorder.WatchClusterScoped(ctx); err != nil {

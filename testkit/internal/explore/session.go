@@ -1,6 +1,7 @@
 package explore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -305,7 +306,8 @@ func (s *Session) Violations() []report.Violation {
 // CheckIdle evaluates Options.Checks after the last step. The operator must be idle.
 func (s *Session) CheckIdle() { s.run.checkIdle(len(s.x.Steps) - 1) }
 
-// Close runs Options.AfterRun, stops the operator and returns the timeline. The error is that of AfterRun.
+// Close runs Options.AfterRun, stops the operator and returns the timeline. The error is that of AfterRun or of the test
+// infrastructure.
 func (s *Session) Close() (_ []report.Entry, err error) {
 	r := s.run
 	defer r.space.Close()
@@ -321,7 +323,7 @@ func (s *Session) Close() (_ []report.Entry, err error) {
 	if r.log != nil {
 		r.log.End()
 	}
-	return r.timeline(), err
+	return r.timeline(), cmp.Or(err, r.infraError())
 }
 
 // Calls returns the operator's requests so far.

@@ -19,22 +19,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 )
-
-// ignored lists resources that are irrelevant for an operator, or duplicates of others.
-var ignored = map[schema.GroupResource]bool{
-	{Group: "events.k8s.io", Resource: "events"}:                           true, // the objects of the core group
-	{Group: "coordination.k8s.io", Resource: "leases"}:                     true,
-	{Group: "coordination.k8s.io", Resource: "leasecandidates"}:            true,
-	{Group: "discovery.k8s.io", Resource: "endpointslices"}:                true,
-	{Group: "", Resource: "endpoints"}:                                     true,
-	{Group: "authorization.k8s.io", Resource: "localsubjectaccessreviews"}: true,
-}
 
 // Change is a new state of an object.
 type Change struct {
@@ -48,9 +37,11 @@ type Change struct {
 	Object *unstructured.Unstructured
 }
 
-// A Recorder watches one API server for all its users. It is safe for concurrent use.
+// A Recorder watches one API server for all its users with the same types. It is safe for concurrent use.
 type Recorder struct {
 	cfg    *rest.Config
+	scheme *runtime.Scheme
+	key    recorderKey
 	client dynamic.Interface
 	ctx    context.Context //nolint:containedctx // parent of the watches, which begin at different times
 	cancel context.CancelFunc
@@ -76,14 +67,21 @@ type kindWatch struct {
 // recorders holds the recorders of this process. Each event is decoded once for all users, so a shared set of watches
 // costs a fraction of one set per test.
 var recorders struct {
-	mu       sync.Mutex
-	byServer map[string]*Recorder
+	mu    sync.Mutex
+	byKey map[recorderKey]*Recorder
 }
 
-// Acquire returns the recorder of an API server, and starts it if this process has none. It watches all kinds of
-// namespaced objects that exist at the time of the call. Each call requires one of Release. ctx limits the wait only.
-func Acquire(ctx context.Context, cfg *rest.Config) (*Recorder, error) {
-	h, err := acquire(ctx, cfg)
+type recorderKey struct{ host, customTypes string }
+
+// Acquire returns the recorder of an API server for the types of a scheme, and starts it if this process has none. It
+// watches all kinds of namespaced objects that exist at the time of the call, each in the version that the API server
+// prefers of those in the scheme, or of all if the scheme has none of them. A nil scheme has the built-in types. Each call
+// requires one of Release. ctx limits the wait only.
+func Acquire(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme) (*Recorder, error) {
+	if scheme == nil {
+		scheme = builtIn
+	}
+	h, err := acquire(ctx, cfg, scheme)
 	if err != nil {
 		return nil, fmt.Errorf("watching all objects: %w", err)
 	}
@@ -94,10 +92,11 @@ func Acquire(ctx context.Context, cfg *rest.Config) (*Recorder, error) {
 	return h, nil
 }
 
-func acquire(ctx context.Context, cfg *rest.Config) (*Recorder, error) {
+func acquire(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme) (*Recorder, error) {
+	key := recorderKey{cfg.Host, customTypes(scheme)}
 	recorders.mu.Lock()
 	defer recorders.mu.Unlock()
-	if h := recorders.byServer[cfg.Host]; h != nil {
+	if h := recorders.byKey[key]; h != nil {
 		h.refs++
 		return h, nil
 	}
@@ -108,14 +107,15 @@ func acquire(ctx context.Context, cfg *rest.Config) (*Recorder, error) {
 		return nil, err
 	}
 	h := &Recorder{
-		cfg: cfg, client: client, refs: 1, watches: map[schema.GroupVersionResource]kindWatch{}, logs: map[string][]*Log{},
+		cfg: cfg, scheme: scheme, key: key, client: client, refs: 1,
+		watches: map[schema.GroupVersionResource]kindWatch{}, logs: map[string][]*Log{},
 	}
 	// Drops log messages about watches that end because they are stopped
 	h.ctx, h.cancel = context.WithCancel(klog.NewContext(context.WithoutCancel(ctx), logr.Discard()))
-	if recorders.byServer == nil {
-		recorders.byServer = map[string]*Recorder{}
+	if recorders.byKey == nil {
+		recorders.byKey = map[recorderKey]*Recorder{}
 	}
-	recorders.byServer[cfg.Host] = h
+	recorders.byKey[key] = h
 	return h, nil
 }
 
@@ -125,7 +125,7 @@ func (r *Recorder) Release() {
 	r.refs--
 	last := r.refs == 0
 	if last {
-		delete(recorders.byServer, r.cfg.Host)
+		delete(recorders.byKey, r.key)
 	}
 	recorders.mu.Unlock()
 	if last {
@@ -138,7 +138,7 @@ func (r *Recorder) Release() {
 func (r *Recorder) extend(ctx context.Context) error {
 	r.extending.Lock()
 	defer r.extending.Unlock()
-	kinds, complete, err := watchable(r.cfg, r.clusterScoped)
+	kinds, complete, err := watchable(r.cfg, r.scheme, r.clusterScoped)
 	if err != nil {
 		return err
 	}
@@ -189,37 +189,6 @@ func (r *Recorder) Follows(group, resource string) bool {
 		}
 	}
 	return false
-}
-
-// watchable lists the kinds of namespaced objects that support watches, and the cluster-scoped kinds if these are requested.
-// The list is incomplete if an aggregated API server does not respond.
-func watchable(cfg *rest.Config, clusterScoped bool) (kinds []schema.GroupVersionResource, complete bool, _ error) {
-	client, err := discovery.NewDiscoveryClientForConfig(cfg)
-	if err != nil {
-		return nil, false, fmt.Errorf("asking for the API server's kinds: %w", err)
-	}
-	preferred := client.ServerPreferredNamespacedResources
-	if clusterScoped {
-		preferred = client.ServerPreferredResources
-	}
-	lists, err := preferred()
-	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
-		return nil, false, fmt.Errorf("asking for the API server's kinds: %w", err)
-	}
-	complete = err == nil
-	for _, list := range lists {
-		gv, err := schema.ParseGroupVersion(list.GroupVersion)
-		if err != nil {
-			continue // the version cannot be requested
-		}
-		for _, r := range list.APIResources {
-			if slices.Contains(r.Verbs, "watch") && slices.Contains(r.Verbs, "list") &&
-				!ignored[schema.GroupResource{Group: gv.Group, Resource: r.Name}] {
-				kinds = append(kinds, gv.WithResource(r.Name))
-			}
-		}
-	}
-	return kinds, complete, nil
 }
 
 // follow watches one kind until ctx ends. The API server ends the watch of a slow client, and may have dropped later

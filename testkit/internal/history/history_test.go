@@ -11,6 +11,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/discovery"
@@ -24,7 +25,12 @@ func TestMain(m *testing.M) { testkit.Main(m, testkit.Env{}) }
 
 func acquire(t *testing.T, cfg *rest.Config) *history.Recorder {
 	t.Helper()
-	h, err := history.Acquire(t.Context(), cfg)
+	return acquireFor(t, cfg, nil)
+}
+
+func acquireFor(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) *history.Recorder {
+	t.Helper()
+	h, err := history.Acquire(t.Context(), cfg, scheme)
 	if err != nil {
 		t.Fatal(err)
 	}
