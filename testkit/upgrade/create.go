@@ -1,14 +1,17 @@
 package upgrade
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/homeostat-dev/homeostat/testkit/internal/manifest"
@@ -17,6 +20,7 @@ import (
 
 // create creates variants of the sample of a release. The first one is the sample itself.
 func (u *upgrade) create(r *Release) error {
+	var created []*unstructured.Unstructured
 	s, err := schema.New(u.crd, r.Version)
 	if err != nil {
 		return err
@@ -46,8 +50,29 @@ func (u *upgrade) create(r *Release) error {
 				return fmt.Errorf("writing the status of %s: %w", r.Sample, err)
 			}
 		}
+		created = append(created, o)
+	}
+	if u.operator != nil {
+		u.awaitOperator(created)
 	}
 	return nil
+}
+
+// observeTime limits the wait for an operator that writes nothing to new objects.
+const observeTime = 5 * time.Second
+
+// awaitOperator waits until the operator has written to each new object. Its watch may have ended with the change of the
+// definition, and it would seem idle until it watches again.
+func (u *upgrade) awaitOperator(created []*unstructured.Unstructured) {
+	ctx, cancel := context.WithTimeout(u.k.Context(), observeTime)
+	defer cancel()
+	for _, o := range created {
+		now := o.DeepCopy()
+		_ = wait.PollUntilContextCancel(ctx, 20*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+			err := u.k.Client.Get(ctx, client.ObjectKeyFromObject(o), now)
+			return err == nil && now.GetResourceVersion() != o.GetResourceVersion(), nil
+		})
+	}
 }
 
 // sample returns the object of the kind in the file.
