@@ -55,10 +55,12 @@ type connection struct {
 // recorder follows all namespaces, from its first call until the connection is released.
 func (c *connection) recorder() (*history.Recorder, error) {
 	c.watch.Do(func() {
-		c.watching, c.watchErr = history.Acquire(context.Background(), c.config, c.scheme)
-		if c.watchErr != nil {
+		recorder, err := history.Acquire(context.Background(), c.config, c.scheme)
+		if err != nil {
+			c.watchErr = err
 			return
 		}
+		c.watching = recorder
 		release := c.release
 		c.release = func() {
 			c.watching.Release()

@@ -20,7 +20,6 @@ import (
 
 // create creates variants of the sample of a release. The first one is the sample itself.
 func (u *upgrade) create(r *Release) error {
-	var created []*unstructured.Unstructured
 	s, err := schema.New(u.crd, r.Version)
 	if err != nil {
 		return err
@@ -29,6 +28,7 @@ func (u *upgrade) create(r *Release) error {
 	if err != nil {
 		return err
 	}
+	var created []*unstructured.Unstructured
 	for i := range u.kind.Objects {
 		o := sample.DeepCopy()
 		o.SetName(fmt.Sprintf("%s-%02d", r.Version, i))
