@@ -8,8 +8,10 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -46,16 +48,20 @@ type connection struct {
 	client   client.WithWatch
 	policy   *rbac.Policy // nil without Env.RBAC
 	webhooks []*unstructured.Unstructured
+	// clusterScoped is whether the histories of tests have cluster-scoped objects. Further watches take time, also of the
+	// packages that do not need them.
+	clusterScoped bool
 
 	watch    sync.Once
 	watching *history.Recorder
 	watchErr error
 }
 
-// recorder follows all namespaces, from its first call until the connection is released.
+// recorder follows all namespaces, and the cluster-scoped objects if the Env has such a kind, from its first call until the
+// connection is released.
 func (c *connection) recorder() (*history.Recorder, error) {
 	c.watch.Do(func() {
-		recorder, err := history.Acquire(context.Background(), c.config, c.scheme)
+		recorder, err := history.Acquire(context.Background(), c.config, c.scheme, c.clusterScoped)
 		if err != nil {
 			c.watchErr = err
 			return
@@ -86,6 +92,7 @@ func (e *Env) connect(ctx context.Context, private bool) (*connection, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.clusterScoped = private || e.Private || slices.ContainsFunc(objects, definesClusterScoped)
 	if c.existing {
 		err = c.useExisting(ctx, objects)
 	} else {
@@ -99,6 +106,12 @@ func (e *Env) connect(ctx context.Context, private bool) (*connection, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// definesClusterScoped reports whether an object is the CustomResourceDefinition of a cluster-scoped kind.
+func definesClusterScoped(u *unstructured.Unstructured) bool {
+	scope, _, err := unstructured.NestedString(u.Object, "spec", "scope")
+	return err == nil && u.GetKind() == "CustomResourceDefinition" && scope == string(apiextensionsv1.ClusterScoped)
 }
 
 // acquire leases a control plane of the tests' own.

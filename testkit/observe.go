@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -237,6 +238,23 @@ func (o *observation) history() []history.Change {
 		all = append(all, l.Changes()...)
 	}
 	return all
+}
+
+// changesOf returns the changes of one object, the oldest first. A test with several K sees a cluster-scoped object from the
+// begin of the first on.
+func (o *observation) changesOf(kind schema.GroupKind, key types.NamespacedName) []history.Change {
+	if key.Namespace != "" {
+		return slices.DeleteFunc(o.history(), func(c history.Change) bool {
+			return c.Object.GroupVersionKind().GroupKind() != kind || client.ObjectKeyFromObject(c.Object) != key
+		})
+	}
+	o.mu.Lock()
+	logs := slices.Clone(o.histories)
+	o.mu.Unlock()
+	if len(logs) == 0 {
+		return nil
+	}
+	return logs[0].ClusterScoped(kind, key.Name)
 }
 
 // idle reports whether the operators have no request in flight and wrote nothing for the given time.

@@ -17,8 +17,10 @@ import (
 // States returns each stored state of the object named by obj since the begin of the test, the oldest first, also the states
 // between two calls of Eventually. A deletion is nil. The states come from a watch. States waits until that shows the
 // current object, and after 5 s the test fails. If the API server serves the kind in several versions, the states have the
-// one that it prefers of those in Env's scheme, or of all if the scheme has none of them. There are no states of
-// cluster-scoped objects, and none in benchmarks.
+// one that it prefers of those in Env's scheme, or of all if the scheme has none of them. The states of a cluster-scoped
+// object are recorded if Env has the CustomResourceDefinition of a cluster-scoped kind, or if the control plane is private;
+// otherwise the test fails. Those of an object that existed before the test begin with the first change in the test. There
+// are no states in benchmarks.
 func (k *K) States(obj client.Object) []*unstructured.Unstructured {
 	k.t.Helper()
 	namespaced, err := k.locate(obj)
@@ -29,8 +31,13 @@ func (k *K) States(obj client.Object) []*unstructured.Unstructured {
 	if err != nil {
 		k.t.Fatalf("finding the kind of %T: %v", obj, err)
 	}
-	if k.obs == nil || !namespaced {
+	if k.obs == nil {
 		return nil
+	}
+	if !namespaced && !k.conn.clusterScoped {
+		k.t.Fatalf("the states of cluster-scoped objects, such as %s %s, are not recorded: Env has no CustomResourceDefinition of a "+
+			"cluster-scoped kind, and the control plane is not private: set Env.Private, or call New with Private()",
+			gvk.Kind, obj.GetName())
 	}
 	var states []*unstructured.Unstructured
 	isCurrent := func(ctx context.Context) (bool, error) {
@@ -43,7 +50,7 @@ func (k *K) States(obj client.Object) []*unstructured.Unstructured {
 		exists := err == nil
 		states = k.recordedStates(gvk.GroupKind(), client.ObjectKeyFromObject(obj))
 		if len(states) == 0 {
-			return !exists, nil
+			return !exists || k.isOlder(current), nil
 		}
 		last := states[len(states)-1]
 		if last == nil || !exists {
@@ -58,19 +65,21 @@ func (k *K) States(obj client.Object) []*unstructured.Unstructured {
 	return states
 }
 
+// isOlder reports whether a cluster-scoped object was created before the test began. A creation time has whole seconds.
+func (k *K) isOlder(obj client.Object) bool {
+	created := obj.GetCreationTimestamp()
+	return obj.GetNamespace() == "" && created.Add(time.Second).Before(k.obs.began)
+}
+
 // recordedStates returns the states of an object in the history.
 func (k *K) recordedStates(kind schema.GroupKind, key client.ObjectKey) []*unstructured.Unstructured {
 	var states []*unstructured.Unstructured
-	for _, c := range k.obs.history() {
-		u := c.Object
-		if u.GroupVersionKind().GroupKind() != kind || client.ObjectKeyFromObject(u) != key {
-			continue
-		}
+	for _, c := range k.obs.changesOf(kind, key) {
 		if c.Type == watch.Deleted {
 			states = append(states, nil)
 			continue
 		}
-		states = append(states, u.DeepCopy())
+		states = append(states, c.Object.DeepCopy())
 	}
 	return states
 }

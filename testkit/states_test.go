@@ -50,7 +50,12 @@ func TestStates(t *testing.T) {
 	k.Apply(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "letter"}, Data: map[string]string{"text": "again"}})
 	want = append(want, "again")
 	check()
-	if states := k.States(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: k.Namespace}}); len(states) != 0 {
-		t.Errorf("a Namespace has states: %v", states)
-	}
+}
+
+func TestStatesThatAreNotRecorded(t *testing.T) {
+	t.Parallel()
+	contains(t, failing(t, func(fake testing.TB) {
+		k := testkit.New(fake)
+		k.States(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: k.Namespace}})
+	}), "the states of cluster-scoped objects, such as Namespace ", "are not recorded", "set Env.Private")
 }

@@ -27,14 +27,14 @@ func newExplorer(ctx context.Context, m mutants.Mutant, o options) (x *explore.E
 	}
 	subject, folder := inProcess(m, cfg), ""
 	if o.proxy {
-		if subject, folder, err = program(m); err != nil {
+		if subject, folder, err = program(m, cfg); err != nil {
 			return nil, nil, err
 		}
 	}
 	clean := func() { _ = os.RemoveAll(folder) } // does nothing without a folder
 	x, err = explore.New(ctx, cfg, explore.Options{
 		Name: m.Name, Faults: explore.Faults(), Opener: kitadapter.Open, Steps: steps, Short: o.guard,
-		StopAtFailure: !m.IsCorrect(), Subject: subject,
+		StopAtFailure: !m.IsCorrect(), Subject: subject, HideShared: o.proxy, // as testkit explore does
 		SelectPlan: func(plan string) bool { return strings.Contains(plan, o.plan) },
 	})
 	if err != nil {
@@ -55,8 +55,8 @@ func inProcess(m mutants.Mutant, admin *rest.Config) explore.Subject {
 	})
 }
 
-// program returns an operator that runs as a process of this program, see serveOperator.
-func program(m mutants.Mutant) (subject explore.Subject, folder string, err error) {
+// program returns an operator that runs as a process of this program, see serveOperator. It has the permissions of inProcess.
+func program(m mutants.Mutant, admin *rest.Config) (subject explore.Subject, folder string, err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, "", fmt.Errorf("finding this program: %w", err)
@@ -66,6 +66,11 @@ func program(m mutants.Mutant) (subject explore.Subject, folder string, err erro
 	}
 	return &explore.Command{
 		Args: []string{self, "-serve", m.Name}, Folder: folder,
-		Target: func(s *space.Space) (*rest.Config, error) { return kitadapter.ServiceAccount(s, m.ServiceAccount) },
+		Target: func(s *space.Space) (*rest.Config, error) {
+			if m.ClusterWide {
+				return rest.CopyConfig(admin), nil
+			}
+			return kitadapter.ServiceAccount(s, m.ServiceAccount)
+		},
 	}, folder, nil
 }

@@ -102,8 +102,7 @@ func operators(o options) []mutants.Mutant {
 		return []mutants.Mutant{mutants.SlowRetry(o.slow)}
 	}
 	return slices.DeleteFunc(append(mutants.All(), mutants.CorrectTwins()...), func(m mutants.Mutant) bool {
-		return !strings.Contains(m.Name, o.only) || o.first > 1 && !m.IsCorrect() ||
-			o.proxy && m.ClusterWide // a program is narrowed to one namespace
+		return !strings.Contains(m.Name, o.only) || o.first > 1 && !m.IsCorrect()
 	})
 }
 

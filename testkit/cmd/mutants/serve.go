@@ -19,7 +19,7 @@ import (
 )
 
 // serveOperator runs an operator until ctx is done, as a program with the kubeconfig in KUBECONFIG. It watches the
-// namespace in NAMESPACE, or all if the variable is empty.
+// namespace in NAMESPACE, or all if the variable is empty or the operator is one of all namespaces.
 func serveOperator(ctx context.Context, name string) error {
 	all := append(mutants.All(), mutants.CorrectTwins()...)
 	i := slices.IndexFunc(all, func(m mutants.Mutant) bool { return m.Name == name })
@@ -39,7 +39,7 @@ func serveOperator(ctx context.Context, name string) error {
 	options := manager.Options{
 		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
 	}
-	if namespace := os.Getenv("NAMESPACE"); namespace != "" {
+	if namespace := os.Getenv("NAMESPACE"); namespace != "" && !all[i].ClusterWide {
 		options.Cache.DefaultNamespaces = map[string]cache.Config{namespace: {}}
 	}
 	mgr, err := manager.New(cfg, options)

@@ -1,6 +1,9 @@
 package explore
 
 import (
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
 	"github.com/homeostat-dev/homeostat/testkit/internal/scenario"
 	"github.com/homeostat-dev/homeostat/testkit/internal/space"
 )
@@ -17,9 +20,25 @@ func (o *Options) Script(s *scenario.Scenario) {
 	for i := range s.Never {
 		o.Invariants = append(o.Invariants, never(&s.Never[i]))
 	}
+	o.Scheme = schemeOf(s.Never)
 	o.Await = func(in *space.Space, step int) error {
 		return s.Steps[step].Await(in.Context(), in.Client, in.Namespace, in.Timeout)
 	}
+}
+
+// schemeOf returns a scheme with the versions that the excluded states name, so that the objects are recorded in these. It is
+// nil if none is named.
+func schemeOf(never []scenario.Wait) *runtime.Scheme {
+	if len(never) == 0 {
+		return nil
+	}
+	scheme := runtime.NewScheme()
+	for i := range never {
+		if kind := never[i].Kind; !scheme.Recognizes(kind) {
+			scheme.AddKnownTypeWithName(kind, &unstructured.Unstructured{})
+		}
+	}
+	return scheme
 }
 
 // never returns the invariant of a scenario file.

@@ -212,11 +212,7 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (*Explorer, error) {
 	if x.others, err = newForeignClient(cfg); err != nil {
 		return x, err
 	}
-	if x.recorder, err = history.Acquire(ctx, cfg, x.Scheme); err != nil {
-		return x, err
-	}
-	if err := x.recorder.WatchClusterScoped(ctx); err != nil {
-		x.Close()
+	if x.recorder, err = history.Acquire(ctx, cfg, x.Scheme, true); err != nil {
 		return x, err
 	}
 	return x, nil

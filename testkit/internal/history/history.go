@@ -53,7 +53,7 @@ type Recorder struct {
 
 	mu      sync.Mutex
 	watches map[schema.GroupVersionResource]kindWatch
-	logs    map[string][]*Log // by namespace; "" has those that follow the cluster
+	logs    map[string][]*Log // by namespace; "" has all
 	// followers has the first namespace of each log that follows the cluster or has followed it.
 	followers []string
 }
@@ -74,10 +74,10 @@ var recorders struct {
 type recorderKey struct{ host, customTypes string }
 
 // Acquire returns the recorder of an API server for the types of a scheme, and starts it if this process has none. It
-// watches all kinds of namespaced objects that exist at the time of the call, each in the version that the API server
-// prefers of those in the scheme, or of all if the scheme has none of them. A nil scheme has the built-in types. Each call
-// requires one of Release. ctx limits the wait only.
-func Acquire(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme) (*Recorder, error) {
+// watches all kinds of namespaced objects that exist at the time of the call, and on request the cluster-scoped kinds, each
+// in the version that the API server prefers of those in the scheme, or of all if the scheme has none of them. A nil scheme
+// has the built-in types. Each call requires one of Release. ctx limits the wait only.
+func Acquire(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme, clusterScoped bool) (*Recorder, error) {
 	if scheme == nil {
 		scheme = builtIn
 	}
@@ -85,7 +85,7 @@ func Acquire(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme) (*Re
 	if err != nil {
 		return nil, fmt.Errorf("watching all objects: %w", err)
 	}
-	if err := h.extend(ctx); err != nil {
+	if err := h.extend(ctx, clusterScoped); err != nil {
 		h.Release()
 		return nil, err
 	}
@@ -135,9 +135,10 @@ func (r *Recorder) Release() {
 }
 
 // extend adds watches for new kinds, and waits until all are in sync.
-func (r *Recorder) extend(ctx context.Context) error {
+func (r *Recorder) extend(ctx context.Context, clusterScoped bool) error {
 	r.extending.Lock()
 	defer r.extending.Unlock()
+	r.clusterScoped = r.clusterScoped || clusterScoped
 	kinds, complete, err := watchable(r.cfg, r.scheme, r.clusterScoped)
 	if err != nil {
 		return err
@@ -260,16 +261,18 @@ func (r *Recorder) Follow(namespace string) *Log {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.logs[namespace] = append(slices.Clip(r.logs[namespace]), l)
+	r.logs[""] = append(slices.Clip(r.logs[""]), l)
 	return l
 }
 
-// Log is the history of one namespace. It is safe for concurrent use.
+// Log is the history of one namespace, and of the cluster-scoped objects if the recorder watches these. It is safe for concurrent use.
 type Log struct {
 	// Began is the begin of the log.
 	Began time.Time
 
 	recorder  *Recorder
 	namespace string // the first of its namespaces
+	further   bool   // it has the namespaces that belong to it; guarded by recorder.mu
 
 	mu        sync.Mutex
 	unclaimed map[types.UID][]Change // cluster-scoped objects; nil for those of the log

@@ -30,7 +30,7 @@ func acquire(t *testing.T, cfg *rest.Config) *history.Recorder {
 
 func acquireFor(t *testing.T, cfg *rest.Config, scheme *runtime.Scheme) *history.Recorder {
 	t.Helper()
-	h, err := history.Acquire(t.Context(), cfg, scheme)
+	h, err := history.Acquire(t.Context(), cfg, scheme, false)
 	if err != nil {
 		t.Fatal(err)
 	}

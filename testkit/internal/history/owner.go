@@ -1,7 +1,7 @@
 package history
 
 import (
-	"context"
+	"maps"
 	"slices"
 	"strings"
 
@@ -16,20 +16,12 @@ import (
 // object belongs to its log from the first event on. An object with another name belongs to no log: it is shared, like a
 // Node.
 
-// WatchClusterScoped adds the cluster-scoped kinds to the watches of the recorder.
-func (r *Recorder) WatchClusterScoped(ctx context.Context) error {
-	r.extending.Lock()
-	r.clusterScoped = true
-	r.extending.Unlock()
-	return r.extend(ctx)
-}
-
-// FollowCluster adds to the log the cluster-scoped objects that it claims, and the namespaces that belong to it.
+// FollowCluster adds to the log the namespaces that belong to it.
 func (l *Log) FollowCluster() {
 	r := l.recorder
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.logs[""] = append(slices.Clip(r.logs[""]), l)
+	l.further = true
 	r.followers = append(r.followers, l.namespace)
 }
 
@@ -37,7 +29,7 @@ func (l *Log) FollowCluster() {
 func (r *Recorder) logsOf(namespace string) []*Log {
 	logs := r.logs[namespace]
 	for _, l := range r.logs[""] {
-		if namespace != "" && namespace != l.namespace && l.Has(namespace) {
+		if namespace != "" && namespace != l.namespace && l.further && l.Has(namespace) {
 			logs = append(slices.Clip(logs), l)
 		}
 	}
@@ -59,6 +51,22 @@ func (l *Log) Claim(uid types.UID) {
 	for _, c := range earlier {
 		l.append(c)
 	}
+}
+
+// ClusterScoped returns the changes of the cluster-scoped objects of a kind and name since the begin of the log, claimed or
+// not, in the order in which the API server made them. The recorder has to watch the cluster-scoped kinds.
+func (l *Log) ClusterScoped(kind schema.GroupKind, name string) []Change {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var all []Change
+	for _, changes := range slices.Concat(slices.Collect(maps.Values(l.unclaimed)), [][]Change{l.changes}) {
+		for _, c := range changes {
+			if u := c.Object; u.GetNamespace() == "" && u.GetName() == name && u.GroupVersionKind().GroupKind() == kind {
+				all = append(all, c)
+			}
+		}
+	}
+	return InOrder(all)
 }
 
 // isClaimed reports whether the changes of a cluster-scoped object are in the log. The caller holds l.mu.

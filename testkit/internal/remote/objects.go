@@ -284,6 +284,10 @@ func (s *Server) states(_ context.Context, p reference) (states []map[string]any
 				states = append(states, nil)
 				continue
 			}
+			if u.GetAPIVersion() != p.APIVersion {
+				return jrpc2.Errorf(jrpc2.InvalidParams, "the states of %s %s were recorded in %s, not in %s: "+
+					"name the object with that apiVersion", p.Kind, p.Name, u.GetAPIVersion(), p.APIVersion)
+			}
 			states = append(states, u.Object)
 		}
 		return nil

@@ -45,6 +45,13 @@ func TestMistakes(t *testing.T) {
 			want: []string{"s.yaml:1: the scenario is a list, and has to be a mapping: " +
 				"its fields are namespaces, crds, setup, steps and never"},
 		},
+		"NeverInTwoVersions": {
+			reason: "a kind has a second version",
+			text: nothing + "never:\n- {apiVersion: example.com/v1, kind: Widget, name: w, exists: true}\n" +
+				"- {apiVersion: example.com/v2, kind: Widget, name: w, exists: true}\n",
+			want: []string{"s.yaml:6: never has states of Widget in v1 and in v2, and each run records one version: " +
+				"write all of them in the same version"},
+		},
 		"TwoDocuments": {
 			reason: "one file is one scenario",
 			text:   nothing + "---\n" + nothing,

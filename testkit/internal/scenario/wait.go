@@ -80,6 +80,13 @@ func (r *reader) never(node *yaml.Node) []Wait {
 		if w.Exists != nil && !*w.Exists && w.Field == "" {
 			r.fail(fields["exists"], "never has exists: false, which is so before the first step: write exists: true, or a field")
 		}
+		former := slices.IndexFunc(all, func(other Wait) bool {
+			return other.Kind.GroupKind() == w.Kind.GroupKind() && other.Kind.Version != w.Kind.Version
+		})
+		if former >= 0 {
+			r.fail(child, "never has states of %s in %s and in %s, and each run records one version: "+
+				"write all of them in the same version", w.Kind.Kind, all[former].Kind.Version, w.Kind.Version)
+		}
 		all = append(all, w)
 	}
 	return all

@@ -137,7 +137,10 @@ class Namespace:
         self._call("consistently", checks=self._checks(checks), during=seconds, **_reference(obj))
 
     def states(self, obj: Object) -> builtins.list[Object | None]:
-        """Returns each stored state of an object since the begin of the test. A deletion is None."""
+        """Returns each stored state of an object since the begin of the test. A deletion is None.
+
+        If the API server serves several versions of the kind, ``apiVersion`` has to be the preferred one.
+        """
         states: list[Object | None] = self._call("states", **_reference(obj))
         return states
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from homeostat_testkit import Failure, Namespace, Operator, condition, exists, gone, ready, ref
+from homeostat_testkit import Failure, Namespace, Operator, TestkitError, condition, exists, gone, ready, ref
 
 from .conftest import OPERATORS
 
@@ -72,6 +72,16 @@ def test_objects(namespace: Namespace) -> None:
     namespace.delete(one)
     namespace.eventually(one, gone())
     assert [o and o["data"]["k"] for o in namespace.states(one)] == ["1", "2", None]
+    scaler = {
+        "apiVersion": "autoscaling/v1",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "web"},
+        "spec": {"maxReplicas": 2, "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}},
+    }
+    namespace.apply(scaler)
+    with pytest.raises(TestkitError, match="recorded in autoscaling/v2, not in autoscaling/v1: name the object with that"):
+        namespace.states(scaler)
+    assert len(namespace.states({**scaler, "apiVersion": "autoscaling/v2"})) == 1
     assert namespace.apply(OPERATORS / "sample.yaml")["spec"]["text"] == "Hello"
     assert [o["metadata"] for o in namespace.read(OPERATORS / "sample.yaml")] == [{"name": "example"}]
     with open(namespace.kubeconfig) as file:
