@@ -34,6 +34,10 @@ type Baseline struct {
 	Calls []Target
 	// Exchanges are the requests of the operator to external services, in order.
 	Exchanges []Exchange
+	// Paths makes the paths of requests to external services canonical.
+	Paths Paths
+	// UnstableExchanges are requests to external services, without their numbers, that not all baseline runs have.
+	UnstableExchanges []string
 	// Admitted are the kinds of requests, of any sender, that webhooks admit.
 	Admitted map[webhookconfig.Admission]bool
 	// Children are the operator's objects at each checkpoint.
@@ -135,6 +139,10 @@ func (b *Baseline) Notes() []string {
 	}
 	tell("what is there", slices.Sorted(maps.Keys(b.Mask)))
 	tell("how often this is made and deleted", slices.Sorted(maps.Keys(b.UnstableCounts)))
+	if len(b.UnstableExchanges) > 0 {
+		notes = append(notes, "not all runs without a fault send these requests to external services, so that no fault is injected at "+
+			"them: "+strings.Join(b.UnstableExchanges, ", "))
+	}
 	return notes
 }
 

@@ -162,7 +162,7 @@ func newBaseline(runs []*run) *baseline.Baseline {
 		WatchEvents: map[intercept.GroupResource]int{},
 	}
 	base.Calls = a.targets()
-	base.Exchanges = commonExchanges(runs)
+	addExchanges(base, runs)
 	if webhooks := a.space.Webhooks(); webhooks != nil {
 		base.Admitted = webhooks.Seen()
 	}

@@ -88,7 +88,11 @@ var namedUID = regexp.MustCompile(`\$UID\([^)]*\)`)
 func (es *externals) canonicalPath(path string) string {
 	path = es.run.names(es.run.log.Changes()).Text(path)
 	path = namedUID.ReplaceAllString(path, "$$UID")
-	return generatedPart.ReplaceAllString(path, "/$$ID$2")
+	path = generatedPart.ReplaceAllString(path, "/$$ID$2")
+	if es.run.baseline != nil {
+		path = es.run.baseline.Paths.Canonical(path)
+	}
+	return path
 }
 
 // align sets the number of requests of each group to the baseline's before a step, as view.alignTargets does.
@@ -120,17 +124,37 @@ func (es *externals) exchanges() []baseline.Exchange {
 	return all
 }
 
-// commonExchanges returns the requests that all baseline runs have.
-func commonExchanges(runs []*run) []baseline.Exchange {
-	common := runs[0].externals.exchanges()
-	for _, r := range runs[1:] {
-		ids := map[string]bool{}
-		for _, e := range r.externals.exchanges() {
-			ids[e.ID()] = true
+// addExchanges adds the requests to external services that all baseline runs have.
+func addExchanges(base *baseline.Baseline, runs []*run) {
+	all, paths := make([][]baseline.Exchange, len(runs)), make([][]string, len(runs))
+	for i, r := range runs {
+		all[i] = r.externals.exchanges()
+		for _, e := range all[i] {
+			paths[i] = append(paths[i], e.Path)
 		}
-		common = slices.DeleteFunc(common, func(e baseline.Exchange) bool { return !ids[e.ID()] })
 	}
-	return common
+	base.Paths = baseline.LearnPaths(paths...)
+	ids, groups := map[string]int{}, map[string]int{} // the number of runs that have it
+	for _, exchanges := range all {
+		counts := map[string]int{}
+		for i := range exchanges {
+			e := &exchanges[i]
+			e.Path = base.Paths.Canonical(e.Path)
+			counts[e.Group()]++
+			e.Number = counts[e.Group()]
+			ids[e.ID()]++
+		}
+		for group := range counts {
+			groups[group]++
+		}
+	}
+	base.Exchanges = slices.DeleteFunc(all[0], func(e baseline.Exchange) bool { return ids[e.ID()] < len(runs) })
+	for group, n := range groups {
+		if n < len(runs) {
+			base.UnstableExchanges = append(base.UnstableExchanges, group)
+		}
+	}
+	slices.Sort(base.UnstableExchanges)
 }
 
 // addTo adds the states of the services to a state of the namespace.
