@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -83,15 +84,37 @@ func (u *upgrade) storedVersions() []string {
 	return crd.Status.StoredVersions
 }
 
-// waitMigrated waits until the status says that all objects are stored in a version.
+// waitMigrated waits until the status says that all objects are stored in a version. It waits as long as objects are written.
 func (u *upgrade) waitMigrated(version string) error {
-	return u.wait(func(context.Context) error {
-		if got := u.storedVersions(); !slices.Equal(got, []string{version}) {
-			return fmt.Errorf("status.storedVersions of the CustomResourceDefinition is %v, not [%s]: the test or its "+
-				"operators must run a storage migration, such as migration.Migrator", got, version)
+	before, err := u.writes(version)
+	for err == nil {
+		err = u.wait(func(context.Context) error {
+			if got := u.storedVersions(); !slices.Equal(got, []string{version}) {
+				return fmt.Errorf("status.storedVersions of the CustomResourceDefinition is %v, not [%s], and no object was written: "+
+					"the test or its operators must run a storage migration, such as migration.Migrator", got, version)
+			}
+			return nil
+		})
+		if err == nil {
+			return nil
 		}
-		return nil
-	})
+		now, readErr := u.writes(version)
+		if readErr != nil || now == before {
+			return errors.Join(err, readErr)
+		}
+		before, err = now, nil
+	}
+	return err
+}
+
+// writes returns a text that each write to an object changes.
+func (u *upgrade) writes(version string) (string, error) {
+	all, err := u.read(version)
+	var b strings.Builder
+	for _, name := range sortedKeys(all) {
+		fmt.Fprintln(&b, name, all[name].GetResourceVersion())
+	}
+	return b.String(), err
 }
 
 // requireStored reports an object that is not stored in the version, although the status says so.

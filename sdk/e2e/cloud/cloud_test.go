@@ -168,6 +168,30 @@ func TestDryRuns(t *testing.T) {
 	}
 }
 
+// The dry-run annotation of an object that is being deleted says which external resources would be deleted.
+func TestDryRunOfDeletion(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t)
+	c, _ := start(k)
+	site := newSite(1, true)
+	k.Apply(site)
+	k.Eventually(site, testkit.Ready())
+	k.Update(site, func() { site.Annotations = map[string]string{sdk.DryRunAnnotation: "true"} })
+	before := c.count()
+	if err := k.Client.Delete(t.Context(), site); err != nil {
+		t.Fatal(err)
+	}
+	k.Eventually(site, testkit.Match("a plan of the deletion", func(s *Site) bool {
+		return conditions.Get(s, "DryRun") != nil && conditions.Get(s, "DryRun").Message ==
+			"would clean up; delete external bucket logs; delete external bucket data; and let the object go"
+	}))
+	if n := c.count(); n != before {
+		t.Errorf("%d requests", n-before)
+	}
+	k.Update(site, func() { site.Annotations = nil })
+	k.Eventually(site, testkit.Gone())
+}
+
 // A rejected input stalls the object until the input changes.
 func TestRejected(t *testing.T) {
 	t.Parallel()

@@ -224,6 +224,20 @@ func (d *Planner) full(_ context.Context, id object.ID, into client.Object) (boo
 	return true, nil
 }
 
+// DescribeCleanUp returns the planned clean-up of an object that is being deleted in one sentence. The operator's Finalize is
+// not called: it may make requests of its own.
+func DescribeCleanUp(op *desired.Definition, p *desired.Pass) string {
+	var deletions strings.Builder
+	d := Planner{op: op}
+	for _, a := range d.externalActions(p) {
+		fmt.Fprintf(&deletions, "; %s", a)
+	}
+	if deletions.Len() == 0 {
+		return "would clean up and let the object go"
+	}
+	return "would clean up" + deletions.String() + "; and let the object go"
+}
+
 // Describe returns the planned writes of the children in one sentence, with one phrase for each child that is not converged.
 // Conflicting objects are not detected, because only an attempt finds them.
 func Describe(

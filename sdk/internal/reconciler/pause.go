@@ -31,14 +31,14 @@ func (e *Reconciler) dryRun(ctx context.Context, o desired.Object, p *desired.Pa
 
 // preview returns a description of the planned writes. It returns an error only if the read state was outdated.
 func (e *Reconciler) preview(ctx context.Context, o desired.Object, p *desired.Pass) (string, error) {
+	p.IsDry = true
 	switch guarded := controllerutil.ContainsFinalizer(o, e.op.FinalizerName); {
 	case o.GetDeletionTimestamp().IsZero():
 	case guarded:
-		return "would clean up and let the object go", nil
+		return planner.DescribeCleanUp(e.op, p), nil
 	default:
 		return "would let the object go", nil
 	}
-	p.IsDry = true
 	err := desired.Compute(ctx, o, p, e.op.Reconcile)
 	switch {
 	case err == nil:
