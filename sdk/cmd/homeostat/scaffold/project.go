@@ -263,7 +263,7 @@ func (p *project) complete(op *operator) error {
 	case p.program == "":
 		return usageErrorf("cmd/main.go does not call program.Main with one operator, or program.Named: let it call " +
 			"program.Named(\"web-shop\", ...).Main() with the name of the program and all operators, or have a program.Program " +
-			"with the field Name")
+			"whose field Name is a text such as \"web-shop\"")
 	case !nameForm.MatchString(op.Name):
 		return usageErrorf("the name of operator %s is not a literal: set its field Name to a text such as \"web-shop\"", op.Var)
 	}

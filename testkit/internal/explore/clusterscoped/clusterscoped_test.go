@@ -50,33 +50,49 @@ func reconciler(of client.Object, f func(context.Context, client.Client, client.
 // tenants creates a Namespace for each PriorityClass. With recordFirst it records the creation in the class before, and
 // relies on the record. If they are not owned, the Namespaces outlive the classes.
 func tenants(recordFirst, owned bool) testkit.SetupFunc {
+	return makers(&schedulingv1.PriorityClass{}, newNamespace, recordFirst, owned)
+}
+
+func newNamespace(key client.ObjectKey) client.Object {
+	return &corev1.Namespace{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
+		ObjectMeta: metav1.ObjectMeta{Name: key.Name},
+	}
+}
+
+func newRoster(key client.ObjectKey) client.Object {
+	return &corev1.ConfigMap{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "roster"},
+	}
+}
+
+// makers applies a child for each parent whose name ends with -tenant. See tenants.
+func makers(of client.Object, newChild func(client.ObjectKey) client.Object, recordFirst, owned bool) testkit.SetupFunc {
 	const record = "example.com/created"
-	return reconciler(&schedulingv1.PriorityClass{}, func(ctx context.Context, c client.Client, key client.ObjectKey) error {
-		var class schedulingv1.PriorityClass
-		err := c.Get(ctx, key, &class)
-		if err != nil || !strings.HasSuffix(key.Name, "-tenant") || class.DeletionTimestamp != nil {
+	return reconciler(of, func(ctx context.Context, c client.Client, key client.ObjectKey) error {
+		parent, _ := of.DeepCopyObject().(client.Object)
+		err := c.Get(ctx, key, parent)
+		if err != nil || !strings.HasSuffix(key.Name, "-tenant") || parent.GetDeletionTimestamp() != nil {
 			return client.IgnoreNotFound(err)
 		}
 		if recordFirst {
-			if class.Annotations[record] != "" {
+			if parent.GetAnnotations()[record] != "" {
 				return nil
 			}
-			class.Annotations = map[string]string{record: "true"}
-			if err := c.Update(ctx, &class); err != nil {
+			parent.SetAnnotations(map[string]string{record: "true"})
+			if err := c.Update(ctx, parent); err != nil {
 				return err
 			}
 		}
-		ns := &corev1.Namespace{
-			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
-			ObjectMeta: metav1.ObjectMeta{Name: key.Name},
-		}
+		child := newChild(key)
 		if owned {
-			if err := controllerutil.SetControllerReference(&class, ns, c.Scheme()); err != nil {
+			if err := controllerutil.SetControllerReference(parent, child, c.Scheme()); err != nil {
 				return err
 			}
 		}
 		//nolint:staticcheck // Apply of a typed object needs generated configurations.
-		return c.Patch(ctx, ns, client.Apply, client.FieldOwner("operator"), client.ForceOwnership)
+		return c.Patch(ctx, child, client.Apply, client.FieldOwner("operator"), client.ForceOwnership)
 	})
 }
 
@@ -126,6 +142,10 @@ func toDefault(string) string { return "default" }
 
 func createTenant(k *testkit.K) {
 	k.Apply(&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: k.Namespace + "-tenant"}, Value: 1})
+}
+
+func createNamespacedTenant(k *testkit.K) {
+	k.Apply(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: k.Namespace + "-tenant"}})
 }
 
 func createCopies(k *testkit.K) {
@@ -214,9 +234,17 @@ func TestMutants(t *testing.T) {
 			"error-500/apply-namespaces-$NAMESPACE-tenant#1: end-state",
 			"drift-deleted/namespaces/$NAMESPACE-tenant: end-state",
 		}},
+		"NamespacedRecordFirst": {makers(&corev1.ConfigMap{}, newRoster, true, true), nil, createNamespacedTenant, []string{
+			"crash-after/update-configmaps-$NAMESPACE-tenant#1: end-state",
+			"error-500/apply-configmaps-roster#1: end-state",
+			"drift-deleted/configmaps/roster: end-state",
+		}},
 		"NamespaceLeft": {tenants(false, false), nil, createTenant, []string{"none/1: residue"}},
-		"CopyLeft":      {copier(copies, copierOptions{}), createCopies, writeLetter, []string{"none/1: residue"}},
-		"Outside":       {copier(toDefault, copierOptions{finalizer: true}), nil, writeLetter, []string{"none/1: outside"}},
+		"NamespaceLeftByNamespaced": {
+			makers(&corev1.ConfigMap{}, newNamespace, false, false), nil, createNamespacedTenant, []string{"none/1: residue"},
+		},
+		"CopyLeft": {copier(copies, copierOptions{}), createCopies, writeLetter, []string{"none/1: residue"}},
+		"Outside":  {copier(toDefault, copierOptions{finalizer: true}), nil, writeLetter, []string{"none/1: outside"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
