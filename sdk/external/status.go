@@ -80,7 +80,7 @@ type Resource struct {
 type Request struct {
 	// Attempt identifies the request.
 	Attempt string `json:"attempt"`
-	// Time at which the intent was stored.
+	// Time at which the intent was stored, or until which it was to be stored if the API server is slow.
 	Time metav1.MicroTime `json:"time"`
 	// Input of the request, in JSON. A repetition has the same input.
 	// +optional

@@ -10,10 +10,17 @@ import (
 
 // This file is about the intent of a request: external.Request in the status.
 
-// prepare makes the intent of a request with this input. It is sent by a later call, after it was stored.
+// prepare makes the intent of a request with this input. It is sent by a later call, after it was stored. If storing the last
+// one took longer than the send window, this one may take as long, and at most MaxLatency: otherwise no request would be sent
+// while the API server is slow.
 func (c *call) prepare(input string) Step {
 	until := c.uncertainUntil()
-	c.Request = &external.Request{Attempt: random(), Time: metav1.NewMicroTime(c.now), Input: input}
+	var allowance time.Duration
+	if c.isUnsent() && !c.maySend() {
+		allowance = min(c.m.allowance+c.now.Sub(c.Request.Time.Time), c.MaxLatency)
+	}
+	c.m.allowance = allowance
+	c.Request = &external.Request{Attempt: random(), Time: metav1.NewMicroTime(c.now.Add(allowance)), Input: input}
 	if !until.IsZero() { // also in the past: it is not known whether the earlier request was carried out
 		c.Request.UncertainUntil = &metav1.MicroTime{Time: until}
 	}

@@ -61,8 +61,9 @@ type Engine struct {
 
 // Memory is what a process knows of one resource between reconciles. Losing it in a restart causes only lookups.
 type Memory struct {
-	unsent    string // the attempt that this process stored and has not sent
-	answered  string // the attempt whose answer is the next field; the status may not have been stored
+	unsent    string        // the attempt that this process stored and has not sent
+	allowance time.Duration // the time to store it: see prepare
+	answered  string        // the attempt whose answer is the next field; the status may not have been stored
 	answer    external.State
 	failures  int       // consecutive
 	notBefore time.Time // no request before then
@@ -128,7 +129,7 @@ func (e *Engine) Delete(ctx context.Context, r *external.Resource, answer string
 	}
 	c.Phase = external.Deleting
 	c.Message = ""
-	*m = Memory{unsent: m.unsent}
+	*m = Memory{unsent: m.unsent, allowance: m.allowance}
 	return c.changed()
 }
 

@@ -297,3 +297,35 @@ func (s *simulation) check() {
 		s.fail("the status is %s", describe(s.stored))
 	}
 }
+
+// A resource is created, updated and deleted although storing an intent takes longer than the send window.
+func TestSlowStorage(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"ByToken", "ByToken with Find", "ByName", "ByTag", "AtMostOnce"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			s := newSimulation(t, mode, 1)
+			s.verbose, s.cloud.faults = true, false
+			reconcile := func() {
+				for range 12 {
+					s.reconcile(0)
+					s.cloud.advance(maxLatency * 3 / 4) // the send window is a quarter
+				}
+			}
+			for _, input := range []string{"1", "2"} {
+				s.desired = input
+				s.wake()
+				reconcile()
+				if all := s.cloud.existing(); len(all) != 1 || !strings.Contains(all[0].input, input) {
+					t.Fatalf("%d resources exist, want one with input %s\n%s", len(all), input, strings.Join(s.log, "\n"))
+				}
+			}
+			s.deleted = true
+			s.wake()
+			reconcile()
+			if !s.finished || len(s.cloud.existing()) > 0 {
+				t.Errorf("the resource was not deleted\n%s", strings.Join(s.log, "\n"))
+			}
+		})
+	}
+}
