@@ -38,15 +38,19 @@ func (f failure) fault() Fault {
 
 func (f failure) plan(in *Input) []Plan {
 	var plans []Plan
+	isRead := map[string]bool{} // by verb and kind
 	for i, t := range in.Calls {
+		read := t.Verb + " " + t.Kind.String()
 		switch why := skipReason(t); {
 		case why != "":
 			plans = append(plans, skipped(f.name, t.ID(), why, i))
 		case !t.Writes && !f.reads:
 			plans = append(plans, skipped(f.name, t.ID(), "a failed read is repeated after every kind of error", i))
 		default:
+			first := !t.Writes && !isRead[read] // operators read each kind by code of its own
+			isRead[read] = isRead[read] || first
 			plans = append(plans, Plan{
-				Name: f.name + "/" + t.ID(), Fault: f.name, Target: t.ID(), Step: t.Step, place: i, ExtraQuiet: true,
+				Name: f.name + "/" + t.ID(), Fault: f.name, Target: t.ID(), Step: t.Step, place: i, ExtraQuiet: true, Required: first,
 				Summary: fmt.Sprintf("the %s was answered with %s and not carried out", t, f.text),
 				OnRequest: func(r Run, req *http.Request, _ *intercept.Call) (*http.Response, error) {
 					r.LogFault("the API server answers " + f.text)
