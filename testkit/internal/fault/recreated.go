@@ -77,6 +77,7 @@ func planRecreation(fault, when string, step int, input baseline.Child, do func(
 // atInputs returns the plans for each object of the scenario, at the last step at which it exists.
 func atInputs(in *Input, plan func(step int, input baseline.Child) Plan) []Plan {
 	var plans []Plan
+	kinds := map[string]bool{}
 	for place, name := range slices.Sorted(maps.Keys(in.UserObjects)) {
 		for step := range slices.Backward(in.Steps) {
 			if step >= len(in.Checkpoints) {
@@ -94,6 +95,10 @@ func atInputs(in *Input, plan func(step int, input baseline.Child) Plan) []Plan 
 			if p.Skip == "" && p.Fault == "recreated-down" && hasFinalizer(in.Checkpoints[step][name]) {
 				p.Skip = "its finalizer keeps the object for as long as the operator is down"
 			}
+			kind, _, _ := strings.Cut(name, "/")
+			// An operator watches each kind by code of its own.
+			p.Required = p.Fault == "recreated" && p.Skip == "" && !kinds[kind]
+			kinds[kind] = kinds[kind] || p.Required
 			plans = append(plans, p)
 			break
 		}
