@@ -3,6 +3,7 @@ package gen
 import (
 	"context"
 	_ "embed"
+	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -103,7 +104,11 @@ func TestClusterScoped(t *testing.T) {
 				}
 				return test.rule
 			})
-			each := Each(func(*testkit.K) testkit.Runnable { return teams(test.merge) })
+			each := Each(func(k *testkit.K) testkit.Runnable {
+				// Entries that exist before the first step are no residue.
+				k.External(http.NotFoundHandler(), func() any { return map[string][]string{"entries": {"of another client"}} })
+				return teams(test.merge)
+			})
 			c := mustPrepare(t, each, From("testdata/teams-crd.yaml", "testdata/teams.yaml"), []Option{
 				QuietPeriod(300 * time.Millisecond), ShrinkTimeout(0), Steps(20), WithStartOptions(testkit.WithConfig(cfg)),
 				check, AfterRun(func(*testkit.K) { ended.Add(1) }),

@@ -21,7 +21,7 @@ type externals struct {
 
 	mu       sync.Mutex
 	services []*external.Service
-	initial  []any // the states of the services before the first step
+	initial  []any // the state of each service before the first step
 	sent     []exchange
 	counts   map[string]int // requests of each group so far
 }
@@ -36,6 +36,7 @@ type exchange struct {
 func (es *externals) add(s *external.Service) {
 	es.mu.Lock()
 	es.services = append(es.services, s)
+	es.initial = append(es.initial, es.stateOf(s))
 	number := len(es.services)
 	es.mu.Unlock()
 	s.SetHook(func(x *external.Exchange) { es.handle(number, x) })

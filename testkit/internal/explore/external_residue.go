@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+
+	"github.com/homeostat-dev/homeostat/testkit/internal/external"
 )
 
 // This file finds what external services have after the custom resources were deleted, and had not before the first step.
@@ -11,7 +13,8 @@ import (
 // externalResidue is the name of external services in Options.AllowResidue.
 const externalResidue = "external"
 
-// rememberStates stores the states of the services before the first step.
+// rememberStates stores the states of the services before the first step. A service that is added later has the state that
+// it has then.
 func (es *externals) rememberStates() {
 	es.mu.Lock()
 	defer es.mu.Unlock()
@@ -22,18 +25,23 @@ func (es *externals) rememberStates() {
 func (es *externals) states() []any {
 	states := make([]any, len(es.services))
 	for i, service := range es.services {
-		if service.State == nil {
-			continue
-		}
-		data, err := json.Marshal(service.State())
-		if err == nil {
-			err = json.Unmarshal(data, &states[i])
-		}
-		if err != nil {
-			es.run.abort(fmt.Errorf("comparing external services: %w", err))
-		}
+		states[i] = es.stateOf(service)
 	}
 	return states
+}
+
+func (es *externals) stateOf(service *external.Service) (state any) {
+	if service.State == nil {
+		return nil
+	}
+	data, err := json.Marshal(service.State())
+	if err == nil {
+		err = json.Unmarshal(data, &state)
+	}
+	if err != nil {
+		es.run.abort(fmt.Errorf("comparing external services: %w", err))
+	}
+	return state
 }
 
 // residue describes the first service that has more entries than before the first step, or returns "".
@@ -44,11 +52,7 @@ func (es *externals) residue() (service, detail string) {
 	es.mu.Lock()
 	defer es.mu.Unlock()
 	for i, after := range es.states() {
-		var before any
-		if i < len(es.initial) {
-			before = es.initial[i]
-		}
-		if hasMore(before, after) {
+		if before := es.initial[i]; hasMore(before, after) {
 			return fmt.Sprintf("external service %d", i+1), fmt.Sprintf("- %s\n+ %s", encode(before), encode(after))
 		}
 	}
@@ -63,7 +67,7 @@ func encode(value any) string {
 	return string(data)
 }
 
-// hasMore reports whether a list is longer, or a map has another key. Other values, such as counters, may differ.
+// hasMore reports whether a list is longer, or a map has another key with entries. Other values, such as counters, may differ.
 func hasMore(before, after any) bool {
 	switch after := after.(type) {
 	case []any:
@@ -72,10 +76,20 @@ func hasMore(before, after any) bool {
 	case map[string]any:
 		before, _ := before.(map[string]any)
 		for key, value := range after {
-			if was, known := before[key]; !known || hasMore(was, value) {
+			if was, known := before[key]; !known && !isEmpty(value) || hasMore(was, value) {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+func isEmpty(value any) bool {
+	switch value := value.(type) {
+	case []any:
+		return len(value) == 0
+	case map[string]any:
+		return len(value) == 0
+	}
+	return value == nil
 }

@@ -29,7 +29,7 @@ func planMissed(place int, kind intercept.GroupResource, step int, from, to stri
 		Name: fmt.Sprintf("missed/%s@%s+%s", kind, slug(from), slug(to)), Fault: "missed", place: place,
 		ExtraQuiet: true, SkipCounts: true, NoWaitAfter: step + 1,
 		Required: step == 0, // an operator watches each kind by code of its own
-		Summary: fmt.Sprintf("the operator never saw what %s were between step %q and step %q", kind, from, to),
+		Summary:  fmt.Sprintf("the operator never saw what %s were between step %q and step %q", kind, from, to),
 		Before: func(r Run, at int) {
 			if at == step {
 				if step == 0 {
