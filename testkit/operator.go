@@ -50,8 +50,8 @@ func WithTransport(transport func(http.RoundTripper) http.RoundTripper) StartOpt
 }
 
 // ClusterWide lets the operator watch all namespaces and grants it the permissions for that. In package chaos and package
-// gen, the objects of other runs are hidden from such an operator. In a test of its own, it also acts on the objects of other
-// tests: restrict it to the objects whose names contain [K.Namespace], or use [Private].
+// gen, the objects of other runs are hidden from such an operator. In a test of its own, it also acts on the objects of
+// other tests: restrict it to the objects whose names contain [K.Namespace], or use [Private].
 func ClusterWide() StartOption { return func(o *startOptions) { o.clusterWide = true } }
 
 // WithManagerOptions changes the manager's options. It runs last, after testkit has set its own.

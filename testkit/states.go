@@ -35,8 +35,8 @@ func (k *K) States(obj client.Object) []*unstructured.Unstructured {
 		return nil
 	}
 	if !namespaced && !k.conn.clusterScoped {
-		k.t.Fatalf("the states of cluster-scoped objects, such as %s %s, are not recorded: Env has no CustomResourceDefinition of a "+
-			"cluster-scoped kind, and the control plane is not private: set Env.Private, or call New with Private()",
+		k.t.Fatalf("the states of cluster-scoped objects, such as %s %s, are not recorded: Env has no CustomResourceDefinition "+
+			"of a cluster-scoped kind, and the control plane is not private: set Env.Private, or call New with Private()",
 			gvk.Kind, obj.GetName())
 	}
 	var states []*unstructured.Unstructured

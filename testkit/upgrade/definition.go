@@ -84,7 +84,8 @@ func (u *upgrade) storedVersions() []string {
 	return crd.Status.StoredVersions
 }
 
-// waitMigrated waits until the status says that all objects are stored in a version. It waits as long as objects are written.
+// waitMigrated waits until the status says that all objects are stored in a version. It waits as long as objects are
+// written.
 func (u *upgrade) waitMigrated(version string) error {
 	before, err := u.writes(version)
 	for err == nil {

@@ -224,8 +224,8 @@ func (d *Planner) full(_ context.Context, id object.ID, into client.Object) (boo
 	return true, nil
 }
 
-// DescribeCleanUp returns the planned clean-up of an object that is being deleted in one sentence. The operator's Finalize is
-// not called: it may make requests of its own.
+// DescribeCleanUp returns the planned clean-up of an object that is being deleted in one sentence. The operator's Finalize
+// is not called: it may make requests of its own.
 func DescribeCleanUp(op *desired.Definition, p *desired.Pass) string {
 	var deletions strings.Builder
 	d := Planner{op: op}

@@ -10,9 +10,9 @@ import (
 
 // This file is about the intent of a request: external.Request in the status.
 
-// prepare makes the intent of a request with this input. It is sent by a later call, after it was stored. If storing the last
-// one took longer than the send window, this one may take as long, and at most MaxLatency: otherwise no request would be sent
-// while the API server is slow.
+// prepare makes the intent of a request with this input. It is sent by a later call, after it was stored. If storing the
+// last one took longer than the send window, this one may take as long, and at most MaxLatency: otherwise no request would
+// be sent while the API server is slow.
 func (c *call) prepare(input string) Step {
 	until := c.uncertainUntil()
 	var allowance time.Duration

@@ -305,7 +305,8 @@ func TestSlowStorage(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			s := newSimulation(t, mode, 1)
-			s.verbose, s.cloud.faults = true, false
+			s.verbose = true
+			s.cloud.faults = false
 			reconcile := func() {
 				for range 12 {
 					s.reconcile(0)

@@ -55,7 +55,8 @@ func inProcess(m mutants.Mutant, admin *rest.Config) explore.Subject {
 	})
 }
 
-// program returns an operator that runs as a process of this program, see serveOperator. It has the permissions of inProcess.
+// program returns an operator that runs as a process of this program: see serveOperator. It has the permissions of
+// inProcess.
 func program(m mutants.Mutant, admin *rest.Config) (subject explore.Subject, folder string, err error) {
 	self, err := os.Executable()
 	if err != nil {

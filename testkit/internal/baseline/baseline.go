@@ -140,8 +140,8 @@ func (b *Baseline) Notes() []string {
 	tell("what is there", slices.Sorted(maps.Keys(b.Mask)))
 	tell("how often this is made and deleted", slices.Sorted(maps.Keys(b.UnstableCounts)))
 	if len(b.UnstableExchanges) > 0 {
-		notes = append(notes, "not all runs without a fault send these requests to external services, so that no fault is injected at "+
-			"them: "+strings.Join(b.UnstableExchanges, ", "))
+		notes = append(notes, "not all runs without a fault send these requests to external services, so that no fault is "+
+			"injected at them: "+strings.Join(b.UnstableExchanges, ", "))
 	}
 	return notes
 }

@@ -22,7 +22,7 @@ func LearnPaths(runs ...[]string) Paths {
 		own := map[string]bool{}
 		for _, path := range distinct(run) {
 			paths[path]++
-			for _, segment := range strings.Split(path, "/") {
+			for segment := range strings.SplitSeq(path, "/") {
 				own[segment] = true
 			}
 		}

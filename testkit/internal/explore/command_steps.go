@@ -26,8 +26,8 @@ func (o *Options) Script(s *scenario.Scenario) {
 	}
 }
 
-// schemeOf returns a scheme with the versions that the excluded states name, so that the objects are recorded in these. It is
-// nil if none is named.
+// schemeOf returns a scheme with the versions that the excluded states name, so that the objects are recorded in these. It
+// is nil if none is named.
 func schemeOf(never []scenario.Wait) *runtime.Scheme {
 	if len(never) == 0 {
 		return nil

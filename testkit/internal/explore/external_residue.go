@@ -67,7 +67,8 @@ func encode(value any) string {
 	return string(data)
 }
 
-// hasMore reports whether a list is longer, or a map has another key with entries. Other values, such as counters, may differ.
+// hasMore reports whether a list is longer, or a map has another key with entries. Other values, such as counters, may
+// differ.
 func hasMore(before, after any) bool {
 	switch after := after.(type) {
 	case []any:

@@ -265,7 +265,8 @@ func (r *Recorder) Follow(namespace string) *Log {
 	return l
 }
 
-// Log is the history of one namespace, and of the cluster-scoped objects if the recorder watches these. It is safe for concurrent use.
+// Log is the history of one namespace, and of the cluster-scoped objects if the recorder watches these. It is safe for
+// concurrent use.
 type Log struct {
 	// Began is the begin of the log.
 	Began time.Time
