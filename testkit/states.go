@@ -50,7 +50,7 @@ func (k *K) States(obj client.Object) []*unstructured.Unstructured {
 		exists := err == nil
 		states = k.recordedStates(gvk.GroupKind(), client.ObjectKeyFromObject(obj))
 		if len(states) == 0 {
-			return !exists || k.isOlder(current), nil
+			return !exists || k.isUnchanged(current), nil
 		}
 		last := states[len(states)-1]
 		if last == nil || !exists {
@@ -65,10 +65,9 @@ func (k *K) States(obj client.Object) []*unstructured.Unstructured {
 	return states
 }
 
-// isOlder reports whether a cluster-scoped object was created before the test began. A creation time has whole seconds.
-func (k *K) isOlder(obj client.Object) bool {
-	created := obj.GetCreationTimestamp()
-	return obj.GetNamespace() == "" && created.Add(time.Second).Before(k.obs.began)
+// isUnchanged reports whether an object has not been written since the namespace of the test was created.
+func (k *K) isUnchanged(obj client.Object) bool {
+	return history.Older(obj.GetResourceVersion(), k.namespace.ResourceVersion)
 }
 
 // recordedStates returns the states of an object in the history.

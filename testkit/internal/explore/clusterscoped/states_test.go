@@ -1,6 +1,7 @@
 package clusterscoped_test
 
 import (
+	"strconv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -38,7 +39,15 @@ func TestStatesOfClusterScopedObject(t *testing.T) {
 	if states := k.States(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: k.Namespace}}); len(states) != 1 {
 		t.Errorf("the Namespace of the test has %d states, want 1", len(states))
 	}
-	if states := k.States(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}}); len(states) != 0 {
+	former := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-public"}}
+	if states := k.States(former); len(states) != 0 {
 		t.Errorf("a Namespace that existed before the test and was not changed has the states %v", states)
+	}
+	k.Get(former)
+	for i := range 20 {
+		k.Update(former, func() { former.Annotations = map[string]string{"example.com/states": strconv.Itoa(i)} })
+		if states := k.States(former); len(states) != i+1 {
+			t.Fatalf("a Namespace that existed before the test has %d states after %d changes", len(states), i+1)
+		}
 	}
 }
