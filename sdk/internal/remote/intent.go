@@ -11,13 +11,13 @@ import (
 // This file is about the intent of a request: external.Request in the status.
 
 // prepare makes the intent of a request with this input. It is sent by a later call, after it was stored. If storing the
-// last one took longer than the send window, this one may take as long, and at most MaxLatency: otherwise no request would
-// be sent while the API server is slow.
+// last one took longer than the send window, this one may take as long: otherwise no request would be sent while the API
+// server is slow. The limit is for a process that was paused.
 func (c *call) prepare(input string) Step {
 	until := c.uncertainUntil()
 	var allowance time.Duration
 	if c.isUnsent() && !c.maySend() {
-		allowance = min(c.m.allowance+c.now.Sub(c.Request.Time.Time), c.MaxLatency)
+		allowance = min(c.m.allowance+c.now.Sub(c.Request.Time.Time), max(c.MaxLatency, maxSendWindow))
 	}
 	c.m.allowance = allowance
 	c.Request = &external.Request{Attempt: random(), Time: metav1.NewMicroTime(c.now.Add(allowance)), Input: input}
