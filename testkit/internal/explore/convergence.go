@@ -82,6 +82,7 @@ func (r *run) waitConverged(step int) (over, goesOn bool) {
 		if !r.watchesEstablished() || !r.matchesBaseline(step) {
 			enough = max(quiet, r.x.QuietPeriod)
 		}
+		enough = r.untilReaction(enough)
 		if r.procs.isRunning() && r.idle.HasBeenIdle(ctx, enough, idle) && r.isRight(step) {
 			return true, true
 		}

@@ -135,8 +135,25 @@ func (r *run) stuckOnForeign() func() bool {
 		return min(idle, user), still && !busy
 	}
 	return func() bool {
-		return r.foreign.any() && r.idle.HasBeenIdle(r.space.Context(), 3*quiescence.FinalQuietPeriod, bothIdle)
+		quiet := r.untilReaction(3 * quiescence.FinalQuietPeriod)
+		return r.foreign.any() && r.idle.HasBeenIdle(r.space.Context(), quiet, bothIdle)
 	}
+}
+
+// foreignReactionTime is the time in which an operator reacts to an object of another owner, or not at all.
+const foreignReactionTime = 3 * time.Second
+
+// untilReaction returns a quiet period. It is longer as long as another owner has the name of a child and the operator has
+// sent no write since: its workers may not have started, and no state of the run tells that.
+func (r *run) untilReaction(quiet time.Duration) time.Duration {
+	all := r.foreign.all()
+	if len(all) == 0 || slices.ContainsFunc(r.operator.Calls(), func(c intercept.Call) bool {
+		return c.IsWrite() && !intercept.IsLease(c.Request) && c.Began > all[0].since
+	}) {
+		return quiet
+	}
+	const part = 2 // the timeout has to be longer
+	return max(quiet, min(foreignReactionTime, r.x.Timeout/part))
 }
 
 // checkReadyWithForeign reports a custom resource whose status says Ready since another owner has the name of its child, or

@@ -85,6 +85,7 @@ const groupForeign = "foreign"
 // exists. Only the fault that replaces no child tells why one is skipped.
 func atForeign(in *Input, replaces bool, plan func(place, first int, c baseline.Child) Plan) []Plan {
 	var plans []Plan
+	required := true // one plan of each of the faults
 	tried := map[string]bool{}
 	for step, children := range in.Children {
 		if step >= len(in.Steps) {
@@ -109,6 +110,8 @@ func atForeign(in *Input, replaces bool, plan func(place, first int, c baseline.
 			p.ShortGroup = groupForeign
 			p.ExtraQuiet = true
 			p.SkipCounts = true
+			p.Required = required && p.Skip == ""
+			required = required && !p.Required
 			plans = append(plans, p)
 		}
 	}
