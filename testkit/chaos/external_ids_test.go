@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -128,15 +127,7 @@ func TestSweepExternalIdentifiers(t *testing.T) {
 	} {
 		t.Run(operator, func(t *testing.T) {
 			t.Parallel()
-			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.run", "^TestSweepExternalIdentifiers$")
-			cmd.Env = append(os.Environ(), variable+"="+operator)
-			out, err := cmd.CombinedOutput()
-			if correct := operator == "correct"; correct != (err == nil) {
-				t.Errorf("the process ended with %v", err)
-			}
-			if !strings.Contains(string(out), want) {
-				t.Errorf("the output lacks %q:\n%s", want, out)
-			}
+			sweepInChild(t, "TestSweepExternalIdentifiers", variable+"="+operator, operator == "correct", want)
 		})
 	}
 }

@@ -156,16 +156,22 @@ func TestSweepFindsExternalResidue(t *testing.T) {
 	} {
 		t.Run(outcome, func(t *testing.T) {
 			t.Parallel()
-			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.run", "^TestSweepFindsExternalResidue$")
-			cmd.Env = append(os.Environ(), variable+"="+outcome)
-			out, err := cmd.CombinedOutput()
-			if allowed := outcome == "allowed"; allowed != (err == nil) {
-				t.Errorf("the process ended with %v", err)
-			}
-			if !strings.Contains(string(out), want) {
-				t.Errorf("the output lacks %q:\n%s", want, out)
-			}
+			sweepInChild(t, "TestSweepFindsExternalResidue", variable+"="+outcome, outcome == "allowed", want)
 		})
+	}
+}
+
+// sweepInChild runs a test in a process of its own, and checks whether it passes and that its output has a text.
+func sweepInChild(t *testing.T, test, variable string, passes bool, want string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.run", "^"+test+"$")
+	cmd.Env = append(os.Environ(), variable)
+	out, err := cmd.CombinedOutput()
+	if passes != (err == nil) {
+		t.Errorf("the process ended with %v", err)
+	}
+	if !strings.Contains(string(out), want) {
+		t.Errorf("the output lacks %q:\n%s", want, out)
 	}
 }
 
