@@ -84,9 +84,10 @@ func (r *run) waitConverged(step int) (over, goesOn bool) {
 		}
 		enough = r.untilReaction(enough)
 		if r.procs.isRunning() && r.idle.HasBeenIdle(ctx, enough, idle) && r.isRight(step) {
+			r.foreign.setAwaited()
 			return true, true
 		}
-		if r.isFinal(ctx, step, allIdle) {
+		if r.isFinal(ctx, step, allIdle) && !r.isRight(step) {
 			return false, false
 		}
 		select {

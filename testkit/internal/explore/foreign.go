@@ -46,12 +46,31 @@ type foreignObject struct {
 type foreignObjects struct {
 	mu      sync.Mutex
 	objects []foreignObject
+	awaited bool // the operator had the time to react to the last one
 }
 
 func (f *foreignObjects) add(o foreignObject) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.objects = append(f.objects, o)
+	f.awaited = false
+}
+
+// setAwaited records that the operator had the time to react to the last object.
+func (f *foreignObjects) setAwaited() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.awaited = true
+}
+
+// notAwaited returns the last object, and false if there is none or the operator had the time to react to it.
+func (f *foreignObjects) notAwaited() (foreignObject, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.awaited || len(f.objects) == 0 {
+		return foreignObject{}, false
+	}
+	return f.objects[len(f.objects)-1], true
 }
 
 func (f *foreignObjects) all() []foreignObject {
@@ -136,19 +155,24 @@ func (r *run) stuckOnForeign() func() bool {
 	}
 	return func() bool {
 		quiet := r.untilReaction(3 * quiescence.FinalQuietPeriod)
-		return r.foreign.any() && r.idle.HasBeenIdle(r.space.Context(), quiet, bothIdle)
+		if !r.foreign.any() || !r.idle.HasBeenIdle(r.space.Context(), quiet, bothIdle) {
+			return false
+		}
+		r.foreign.setAwaited()
+		return true
 	}
 }
 
 // foreignReactionTime is the time in which an operator reacts to an object of another owner, or not at all.
 const foreignReactionTime = 3 * time.Second
 
-// untilReaction returns a quiet period. It is longer as long as another owner has the name of a child and the operator has
-// sent no write since: its workers may not have started, and no state of the run tells that.
+// untilReaction returns a quiet period. After another owner created an object with the name of a child, it is extended until
+// the operator sends a write or has been idle for foreignReactionTime: its workers may not have started, and no state of the
+// run tells that.
 func (r *run) untilReaction(quiet time.Duration) time.Duration {
-	all := r.foreign.all()
-	if len(all) == 0 || slices.ContainsFunc(r.operator.Calls(), func(c intercept.Call) bool {
-		return c.IsWrite() && !intercept.IsLease(c.Request) && c.Began > all[0].since
+	last, ok := r.foreign.notAwaited()
+	if !ok || slices.ContainsFunc(r.operator.Calls(), func(c intercept.Call) bool {
+		return c.IsWrite() && !intercept.IsLease(c.Request) && c.Began > last.since
 	}) {
 		return quiet
 	}
