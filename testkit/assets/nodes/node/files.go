@@ -163,7 +163,9 @@ func (n *node) kubeletConfig() object {
 		"containerRuntimeEndpoint": "unix://" + socketFile,
 		"cgroupDriver":             "cgroupfs", "failCgroupV1": false, "failSwapOn": false,
 		"clusterDNS": []string{spec.ClusterDNS}, "clusterDomain": "cluster.local", "resolvConf": runDir + "/resolv.conf",
-		"nodeLeaseDurationSeconds":         lease,
+		"nodeLeaseDurationSeconds": lease,
+		// A volume is mounted after the status of the node has it. Kubernetes reports the status each 10 s.
+		"nodeStatusUpdateFrequency":        "1s",
 		"crashLoopBackOff":                 object{"maxContainerRestartPeriod": backoff.String()},
 		"imageGCHighThresholdPercent":      100,
 		"evictionPressureTransitionPeriod": "10s", // not 5 minutes: tests wait until a node has recovered
