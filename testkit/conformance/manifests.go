@@ -109,7 +109,7 @@ func mistakeOf(rule rbacv1.PolicyRule, kind string, secrets bool) string {
 	case slices.Contains(all, "*"):
 		return fmt.Sprintf("the rule %v has a wildcard", rule)
 	case slices.Contains(rule.Resources, "secrets") && !secrets:
-		return fmt.Sprintf("the rule %v is about Secrets", rule)
+		return fmt.Sprintf("the rule %v is about Secrets, which Operator.AllowSecrets and Overlay.AllowSecrets permit", rule)
 	case kind == "Role" && slices.ContainsFunc(rule.Resources, func(resource string) bool {
 		return slices.Contains(clusterScoped, resource)
 	}):

@@ -22,7 +22,7 @@ func TestLeastPrivilege(t *testing.T) {
 		"verb wildcard":          {rule("pods", "*"), "ClusterRole", false, "wildcard"},
 		"resource wildcard":      {rule("*", "get"), "Role", false, "wildcard"},
 		"URL wildcard":           {rbacv1.PolicyRule{NonResourceURLs: []string{"*"}}, "ClusterRole", false, "wildcard"},
-		"Secrets":                {rule("secrets", "get"), "Role", false, "Secrets"},
+		"Secrets":                {rule("secrets", "get"), "Role", false, "AllowSecrets"},
 		"permitted Secrets":      {rule("secrets", "get"), "Role", true, ""},
 		"namespaces in a Role":   {rule("namespaces", "list"), "Role", false, "cluster-scoped"},
 		"namespaces everywhere":  {rule("namespaces", "list"), "ClusterRole", false, ""},
