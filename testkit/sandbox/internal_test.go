@@ -9,7 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 )
 
 func TestWorthWatching(t *testing.T) {
@@ -66,32 +68,72 @@ func TestImageName(t *testing.T) {
 
 func TestLaunch(t *testing.T) {
 	t.Parallel()
+	field := func(path string) *corev1.EnvVarSource {
+		return &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}
+	}
+	named := func(name string) corev1.LocalObjectReference { return corev1.LocalObjectReference{Name: name} }
+	fromMap := func(name, key string, optional bool) *corev1.EnvVarSource {
+		return &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{
+			LocalObjectReference: named(name), Key: key, Optional: new(optional),
+		}}
+	}
 	container := &corev1.Container{
-		Command: []string{"/op", "run"}, Args: []string{"--metrics-bind-address=:8443", "$(A)", "$(B)", "$$(A)"},
+		Command: []string{"/op", "run"}, Args: []string{"--metrics-bind-address=:8443", "$(A)", "$(B)", "$$(A)", "$(M_a)"},
+		EnvFrom: []corev1.EnvFromSource{
+			{Prefix: "M_", ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: named("map")}},
+			{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: named("none"), Optional: new(true)}},
+		},
 		Env: []corev1.EnvVar{
 			{Name: "A", Value: "a"},
 			{Name: "C", Value: "$(A)c"},
-			{Name: "FIELD", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "some.field"}}},
-			{Name: "OTHER", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "other"}}},
+			{Name: "FIELD", ValueFrom: field("some.field")},
+			{Name: "OTHER", ValueFrom: field("other")},
+			{Name: "KEY", ValueFrom: fromMap("map", "a", false)},
+			{Name: "NO_KEY", ValueFrom: fromMap("map", "none", true)},
+			{Name: "NO_MAP", ValueFrom: fromMap("none", "a", true)},
+			{Name: "SECRET", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
+				LocalObjectReference: named("secret"), Key: "s",
+			}}},
 			{Name: "HEALTH_PROBE_BIND_ADDRESS", Value: "0"},
 		},
 	}
-	field := func(path string) (string, bool) { return "value", path == "some.field" }
-	l, err := newLaunch(container, []string{"PATH=/bin"}, map[string]string{"kubeconfig": "/k"}, field)
+	from := sources{
+		field: func(path string) (string, bool) { return "value", path == "some.field" },
+		data: apiData(t.Context(), fake.NewClientBuilder().WithObjects(
+			&corev1.ConfigMap{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "map"},
+				Data:       map[string]string{"a": "$(A)", "b": "2", "not=valid": ""},
+			},
+			&corev1.Secret{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "secret"}, Data: map[string][]byte{"s": []byte("hidden")},
+			},
+		).Build(), "ns"),
+	}
+	l, err := newLaunch(container, []string{"PATH=/bin"}, map[string]string{"kubeconfig": "/k"}, from)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := launch{
-		args: []string{"run", "--metrics-bind-address=" + l.metrics, "a", "$(B)", "$(A)"},
+		args: []string{"run", "--metrics-bind-address=" + l.metrics, "a", "$(B)", "$(A)", "$(A)"},
 		env: []string{
-			"PATH=/bin", "A=a", "C=ac", "FIELD=value", "HEALTH_PROBE_BIND_ADDRESS=0", "KUBECONFIG=/k",
-			"METRICS_BIND_ADDRESS=" + l.metrics,
+			"PATH=/bin", "A=a", "C=ac", "FIELD=value", "HEALTH_PROBE_BIND_ADDRESS=0", "KEY=$(A)", "M_a=$(A)", "M_b=2",
+			"SECRET=hidden", "KUBECONFIG=/k", "METRICS_BIND_ADDRESS=" + l.metrics,
 		},
 		probe: l.probe, metrics: l.metrics, unknown: []string{"OTHER"},
 	}
 	slices.Sort(l.env[len(l.env)-2:])
 	if diff := cmp.Diff(want, l, cmp.AllowUnexported(launch{})); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
+	}
+	for name, source := range map[string]*corev1.EnvVarSource{
+		`configmaps "none" not found`:             fromMap("none", "a", false),
+		"ConfigMap or Secret map has no key none": fromMap("map", "none", false),
+	} {
+		container.Env = []corev1.EnvVar{{Name: "MISSING", ValueFrom: source}}
+		if _, err := newLaunch(container, nil, nil, from); err == nil || !strings.Contains(err.Error(), name) ||
+			!strings.Contains(err.Error(), "variable MISSING") {
+			t.Errorf("error %v, want %q", err, name)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -23,16 +24,13 @@ type launch struct {
 	args, env []string
 	// probe and metrics are the addresses that the program serves them at.
 	probe, metrics string
-	// unknown are the variables without a known value outside of a cluster.
+	// unknown are the variables whose values only a kubelet knows.
 	unknown []string
 }
 
 // newLaunch converts arguments and environment of a container. Flags get their values for this machine, including
-// address flags; programs configured by environment variables find the same values there. field resolves references to
-// fields of the pod.
-func newLaunch(
-	c *corev1.Container, env []string, flags map[string]string, field func(path string) (string, bool),
-) (launch, error) {
+// address flags; programs configured by environment variables find the same values there.
+func newLaunch(c *corev1.Container, env []string, flags map[string]string, from sources) (launch, error) {
 	l := launch{env: env}
 	var err error
 	if l.probe, err = freeAddress(); err != nil {
@@ -43,41 +41,28 @@ func newLaunch(
 	}
 	local := map[string]string{metricsFlag: l.metrics, probeFlag: l.probe}
 	maps.Copy(local, flags)
-	vars := map[string]string{}
-	for _, v := range c.Env {
-		value, ok := resolve(v, field)
-		if !ok {
-			l.unknown = append(l.unknown, v.Name)
-			continue
-		}
-		vars[v.Name] = expand(value, vars)
-		l.env = append(l.env, v.Name+"="+vars[v.Name])
+	vars, err := from.variables(c)
+	if err != nil {
+		return l, err
+	}
+	l.unknown = vars.unknown
+	for _, name := range slices.Sorted(maps.Keys(vars.values)) {
+		l.env = append(l.env, name+"="+vars.values[name])
 	}
 	if len(c.Command) > 1 {
 		l.args = append(l.args, c.Command[1:]...) // the first is the program
 	}
 	l.args = append(l.args, c.Args...)
 	for i := range l.args {
-		l.args[i] = expand(l.args[i], vars)
+		l.args[i] = expand(l.args[i], vars.values)
 	}
 	l.args = localize(l.args, local)
 	for flag, value := range local {
-		if name := strings.ToUpper(strings.ReplaceAll(flag, "-", "_")); vars[name] != off {
+		if name := strings.ToUpper(strings.ReplaceAll(flag, "-", "_")); vars.values[name] != off {
 			l.env = append(l.env, name+"="+value)
 		}
 	}
 	return l, nil
-}
-
-// resolve returns the value of a variable, if it is known outside of the cluster.
-func resolve(v corev1.EnvVar, field func(path string) (string, bool)) (string, bool) {
-	if v.ValueFrom == nil {
-		return v.Value, true
-	}
-	if ref := v.ValueFrom.FieldRef; ref != nil {
-		return field(ref.FieldPath)
-	}
-	return "", false
 }
 
 var reference = regexp.MustCompile(`\$\$|\$\([-._a-zA-Z][-._a-zA-Z0-9]*\)`)

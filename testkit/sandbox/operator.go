@@ -48,9 +48,16 @@ func (s *Sandbox) startOperator(ctx context.Context, p *Project, program string)
 	if err != nil {
 		return nil, fmt.Errorf("preparing operator %s: %w", p.Name, err)
 	}
-	l, err := newLaunch(&p.Deployment.Spec.Template.Spec.Containers[0], os.Environ(), flags, p.field)
+	l, err := newLaunch(&p.Deployment.Spec.Template.Spec.Containers[0], os.Environ(), flags, sources{
+		field: p.field, data: func(client.Object) (map[string]string, error) { return nil, errUnknown }, // the environment has precedence
+	})
 	if err != nil {
 		return nil, fmt.Errorf("preparing operator %s: %w", p.Name, err)
+	}
+	for _, name := range l.unknown {
+		if _, ok := os.LookupEnv(name); !ok {
+			s.report("operator %s runs without %s, whose value only a cluster has: set it in the environment", p.Name, name)
+		}
 	}
 	op := &OperatorProcess{
 		Name: p.Name, User: who.user(), LogFile: filepath.Join(s.dir, p.Name+".log"), ProbeAddress: l.probe,

@@ -142,7 +142,9 @@ func (e *podProcess) tryStart(helpers *sync.WaitGroup) (*supervised, error) {
 			return nil, err
 		}
 	}
-	l, err := newLaunch(e.container, e.environment(), flags, e.field)
+	l, err := newLaunch(e.container, e.environment(), flags, sources{
+		field: e.field, data: apiData(e.pods.ctx, e.pods.client, e.pod.Namespace),
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +154,7 @@ func (e *podProcess) tryStart(helpers *sync.WaitGroup) (*supervised, error) {
 		}
 	}
 	if len(l.unknown) > 0 {
-		e.pods.report("%s runs without %s, whose values are known in a cluster only", e.name, strings.Join(l.unknown, ", "))
+		e.pods.report("%s runs without %s, whose values only a kubelet knows", e.name, strings.Join(l.unknown, ", "))
 	}
 	p := &supervised{
 		name: e.name, program: program, args: l.args, env: l.env, dir: project.Dir, logFile: e.logFile(),

@@ -253,22 +253,28 @@ func container(b *emptyCluster) {
 		c := &d.Spec.Template.Spec.Containers[0]
 		c.Args[len(c.Args)-1] = "--greeting=$(WORD) of $(TEAM), $$(WORD)"
 		c.Command = []string{"/no/such/program"}
+		limit := &corev1.ResourceFieldSelector{ContainerName: c.Name, Resource: "limits.cpu"}
 		annotation := &corev1.ObjectFieldSelector{FieldPath: "metadata.annotations['team']"}
-		secret := &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "s"}, Key: "k"}
+		secret := &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "scope"}, Key: "word"}
 		c.Env = append(c.Env,
 			corev1.EnvVar{Name: "WORD", Value: "regards"},
 			corev1.EnvVar{Name: "TEAM", ValueFrom: &corev1.EnvVarSource{FieldRef: annotation}},
-			corev1.EnvVar{Name: "SECRET", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: secret}})
-		c.Env[0].Value = "all"
+			corev1.EnvVar{Name: "LIMIT", ValueFrom: &corev1.EnvVarSource{ResourceFieldRef: limit}})
+		c.Env[0].Value = ""
+		c.Env[0].ValueFrom = &corev1.EnvVarSource{SecretKeyRef: secret}
 		d.Spec.Template.Annotations = map[string]string{"team": "seven"}
 	})
+	until(b.T, "the missing Secret is reported", func() bool { return b.d.has(`secrets "scope" not found`) })
+	b.do(b.c.Create(b.Context(), &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Name: "scope"}, Data: map[string][]byte{"word": []byte("all")},
+	}))
 	b.available(d, 1)
 	message, by := b.widget("container")
 	want := "regards of seven, $(WORD) all from widget-system, secrets forbidden: true"
 	if pod := b.pods("container")[0]; message != want || by != pod.Name {
 		b.Errorf("pod %s says %q, want %s to say %q", by, message, pod.Name, want)
 	}
-	if !b.d.has("runs without SECRET, whose values are known in a cluster only") {
+	if !b.d.has("runs without LIMIT, whose values only a kubelet knows") {
 		b.Error("the unknown variable was not reported")
 	}
 }
