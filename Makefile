@@ -130,7 +130,8 @@ test-rest: $(TESTKIT)
 	@$(call packaging)
 
 # What make test leaves out: packages that start real servers, compile programs or run operators, and a list of tests.
-SLOW = $(wildcard operators/*/cmd/demo operators/*/config) operators/database/internal/scripts sdk/e2e/convert sdk/e2e/outside \
+SLOW = $(wildcard operators/*/cmd/demo operators/*/config) operators/database/internal/scripts sdk/e2e/convert \
+	$(addprefix sdk/e2e/function/examples/,database immortalcontainer myapp) sdk/e2e/outside \
 	sdk/e2e/scaffold testkit/sandbox testkit/cmd/testkit/internal/cli testkit/cluster testkit/internal/environment \
 	testkit/mutants/application testkit/mutants/plain
 LEFT_OUT = $$($(call tool,tiers) . $(LEFT_OUT_LIST))

@@ -17,6 +17,7 @@ type queue struct {
 	seen   bool                 // there was a message
 	opaque bool                 // the messages do not tell everything
 	next   map[string]time.Time // of each object with a further reconcile; the zero time if the time is unknown
+	begun  map[string]time.Time // of each reconcile that has not ended
 }
 
 // queueLevel is the level of the messages about a reconcile.
@@ -46,6 +47,11 @@ func (q *queue) observe(message string, values []any) {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if message == reconciling {
+		q.begin(key.String())
+	} else {
+		delete(q.begun, key.String())
+	}
 	switch after, isIn := strings.CutPrefix(message, reconcilesIn); {
 	case message == reconciling, message == reconcilesSoon, message == reconcileError:
 		q.plan(key.String(), time.Time{})
@@ -69,6 +75,29 @@ func (q *queue) plan(key string, at time.Time) {
 		q.next = map[string]time.Time{}
 	}
 	q.next[key] = at
+}
+
+func (q *queue) begin(key string) {
+	if q.begun == nil {
+		q.begun = map[string]time.Time{}
+	}
+	q.begun[key] = time.Now()
+}
+
+// longestReconcile is the time after which a reconcile that has not ended no longer counts as one that may do something: it
+// may wait forever.
+const longestReconcile = 10 * time.Second
+
+// isReconciling reports whether a reconcile is known to have begun, and not to have ended.
+func (q *queue) isReconciling() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, at := range q.begun {
+		if time.Since(at) < longestReconcile {
+			return true
+		}
+	}
+	return false
 }
 
 // isIdle reports whether it is known that there will be no reconcile for this time, unless there is an event.
@@ -116,3 +145,7 @@ func (q *queue) see(r manager.Runnable) {
 // reconcile has succeeded, and none is due. It is false for an operator without controllers, one with a goroutine of its own
 // (manager.Runnable), and one with a logger of its own. It is safe for concurrent use.
 func (op *Instance) IsIdleFor(d time.Duration) bool { return op.queue.isIdle(d) }
+
+// IsReconciling reports whether a reconcile is known to have begun within the last 10 s, and not to have ended. It is false
+// for an operator with a logger of its own. It is safe for concurrent use.
+func (op *Instance) IsReconciling() bool { return op.queue.isReconciling() }

@@ -67,6 +67,36 @@ func TestQueue(t *testing.T) {
 	}
 }
 
+// A reconcile that has begun and not ended makes the operator busy.
+func TestReconciling(t *testing.T) {
+	t.Parallel()
+	q := &queue{}
+	log := (&testLog{queue: q, to: func(logLine) {}}).logger().WithValues("controller", "widget")
+	step := func(name, message string, want bool) {
+		t.Helper()
+		log.WithValues("name", name, "reconcileID", time.Now()).V(queueLevel).Info(message)
+		if got := q.isReconciling(); got != want {
+			t.Errorf("after %q of %s: reconciling is %t, want %t", message, name, got, want)
+		}
+	}
+	step("a", reconciling, true)
+	step("b", reconciling, true)
+	step("a", reconciled, true)
+	step("b", reconcilesIn+"1h0m0s", false)
+	step("a", reconciling, true)
+	log.WithValues("name", "a").Error(errors.New("x"), reconcileError)
+	if q.isReconciling() {
+		t.Error("a reconcile that failed counts as one that goes on")
+	}
+	step("a", reconciling, true)
+	for key := range q.begun {
+		q.begun[key] = time.Now().Add(-longestReconcile)
+	}
+	if q.isReconciling() {
+		t.Error("a reconcile that may wait forever counts as one that does something")
+	}
+}
+
 // runnable is a goroutine of an operator.
 type runnable struct{}
 

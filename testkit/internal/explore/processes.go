@@ -227,6 +227,17 @@ func (ps *processes) areIdleFor(d time.Duration) bool {
 	return true
 }
 
+// areReconciling reports whether a process is known to be reconciling. It may send no request for a while, because its
+// function computes or waits for an external system.
+func (ps *processes) areReconciling() bool {
+	for _, p := range ps.running() {
+		if p, ok := p.(interface{ IsReconciling() bool }); ok && p.IsReconciling() {
+			return true
+		}
+	}
+	return false
+}
+
 func (ps *processes) isDeletedWhileDown() bool {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()

@@ -87,6 +87,7 @@ func (x *Explorer) newRun(ctx context.Context, p *fault.Plan, known *baseline.Ba
 		byNumber: map[int]Process{}, killed: map[int]bool{},
 	}
 	r.running = r.procs.running
+	r.operator.Reconciling = r.procs.areReconciling
 	r.idle = &quiescence.Detector{
 		Space: in, Operator: r.operator, QuietPeriod: x.QuietPeriod, StepQuietPeriod: x.StepQuietPeriod, Timeout: x.Timeout,
 		IgnoreWrites: !x.oracleEnabled(oracleAtRest), HistoryShowsWrites: r.historyShowsWrites,

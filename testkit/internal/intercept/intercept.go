@@ -64,6 +64,9 @@ type Interceptor struct {
 	// Hidden reports whether an object is not visible to the operator: no list and no watch of all namespaces, or of a
 	// cluster-scoped kind, has it. Optional. It must be set before the first request, and must be safe for concurrent use.
 	Hidden func(kind GroupResource, namespace, name string) bool
+	// Reconciling reports whether the operator is known to be reconciling. Optional. It must be set before the first request,
+	// and must be safe for concurrent use.
+	Reconciling func() bool
 
 	began      time.Time
 	hook       Hook
@@ -170,13 +173,14 @@ func (ic *Interceptor) Calls() []Call {
 	return calls
 }
 
-// Busy reports whether a request is pending, except for leader election, or a watch has not yet sent all existing objects.
-// It also returns the time since the last activity: a write, a watch event, or a read that the process has not sent before.
-// Reads that a process repeats are no activity, because an idle operator may poll.
+// Busy reports whether a request is pending, except for leader election, a watch has not yet sent all existing objects, or the
+// operator is known to be reconciling. It also returns the time since the last activity: a write, a watch event, or a read that
+// the process has not sent before. Reads that a process repeats are no activity, because an idle operator may poll.
 func (ic *Interceptor) Busy() (running bool, idle time.Duration) {
+	reconciling := ic.Reconciling != nil && ic.Reconciling()
 	ic.mu.Lock()
 	defer ic.mu.Unlock()
-	return ic.running > 0 || ic.isInitializing(), time.Since(ic.lastActivity)
+	return ic.running > 0 || reconciling || ic.isInitializing(), time.Since(ic.lastActivity)
 }
 
 // isInitializing reports whether an informer waits for the existing objects. The API server may need seconds for them. The

@@ -129,6 +129,12 @@ func (p process) IsIdleFor(d time.Duration) bool {
 	return ok && q.IsIdleFor(d)
 }
 
+// IsReconciling reports whether the operator is known to be reconciling.
+func (p process) IsReconciling() bool {
+	q, ok := p.Process.(interface{ IsReconciling() bool })
+	return ok && q.IsReconciling()
+}
+
 // elect returns a manager option for leader election with short periods. The Lease differs from the one that the operator's
 // roles may name, so it is written with all permissions.
 func elect(k *testkit.K, transport func(http.RoundTripper) http.RoundTripper) func(*manager.Options) {

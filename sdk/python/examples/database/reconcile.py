@@ -22,7 +22,7 @@ def reconcile(p: h.Pass) -> None:
     headless = {**service, "clusterIP": "None", "publishNotReadyAddresses": True}
     p.apply(h.new("v1", "Service", name + "-pods", labels=labels, spec=headless))
     replicas = h.new("apps/v1", "StatefulSet", name, labels=labels, spec=server_spec(p, h.digest(password)))
-    server = p.apply(replicas, on_immutable="RecreateOrphan")
+    server = p.apply(replicas)
     if spec["backupEnabled"] or p.live("v1", "PersistentVolumeClaim", name + "-backups"):  # dumps outlive backupEnabled
         claim = h.new("v1", "PersistentVolumeClaim", name + "-backups", labels=labels, spec=claim_spec(spec))
         own = {**labels, "app.kubernetes.io/managed-by": "database-python"}
