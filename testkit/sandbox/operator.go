@@ -49,7 +49,9 @@ func (s *Sandbox) startOperator(ctx context.Context, p *Project, program string)
 		return nil, fmt.Errorf("preparing operator %s: %w", p.Name, err)
 	}
 	l, err := newLaunch(&p.Deployment.Spec.Template.Spec.Containers[0], os.Environ(), flags, sources{
-		field: p.field, data: func(client.Object) (map[string]string, error) { return nil, errUnknown }, // the environment has precedence
+		field: p.field,
+		// The environment of this process may have other values.
+		data: func(client.Object) (map[string]string, error) { return nil, errUnknown },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("preparing operator %s: %w", p.Name, err)

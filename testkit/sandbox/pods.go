@@ -72,12 +72,12 @@ type PodRunner struct {
 // pods without restart policy Always stay simulated. The caller installs the operators, by any means.
 //
 // The program is built when a pod starts. It gets the arguments and the environment of the first container with the
-// image, with the values of ConfigMaps and Secrets, which must exist unless they are optional. Variables from resource limits
-// and files are left out. Addresses for metrics and probes are replaced by addresses of this machine. There are no volumes,
-// except the Secret that OLM mounts as the certificate of a webhook server: its files are in the folder that the variable
-// WEBHOOK_CERT_DIR contains. Its token belongs to the pod's ServiceAccount and is bound to the pod, so it becomes invalid with
-// the pod. Leader election takes place if the arguments request it. A program outside of a pod cannot determine the namespace
-// of the Lease, so the variable LEADER_ELECTION_NAMESPACE contains it.
+// image, with the values of ConfigMaps and Secrets, which must exist unless they are optional. Variables from resource
+// limits and files are left out. Addresses for metrics and probes are replaced by addresses of this machine. There are no
+// volumes, except the Secret that OLM mounts as the certificate of a webhook server: its files are in the folder that the
+// variable WEBHOOK_CERT_DIR contains. Its token belongs to the pod's ServiceAccount and is bound to the pod, so it becomes
+// invalid with the pod. Leader election takes place if the arguments request it. A program outside of a pod cannot
+// determine the namespace of the Lease, so the variable LEADER_ELECTION_NAMESPACE contains it.
 //
 // The process is restarted whenever it ends. It is stopped when the pod is deleted or has ended. The pod is Ready while
 // the container's probe succeeds. That applies to pods created after RunPods has returned. Existing pods get a process

@@ -138,7 +138,7 @@ func (s sources) all(from corev1.EnvFromSource) (map[string]string, error) {
 func (s sources) read(object client.Object, optional bool) (map[string]string, error) {
 	data, err := s.data(object)
 	if optional && apierrors.IsNotFound(err) {
-		return nil, nil
+		return map[string]string{}, nil
 	}
 	return data, err
 }

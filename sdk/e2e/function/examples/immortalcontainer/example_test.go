@@ -28,7 +28,9 @@ func TestPermissions(t *testing.T) {
 	t.Parallel()
 	k := testkit.New(t)
 	op := k.Run(examples.Operator(t, name))
-	ic := examples.Object("immortalcontainer.flugel.it/v1alpha1", "ImmortalContainer", "a", map[string]any{"image": "nginx:1.21"})
+	ic := examples.Object("immortalcontainer.flugel.it/v1alpha1", "ImmortalContainer", "a", map[string]any{
+		"image": "nginx:1.21",
+	})
 	k.Apply(ic)
 	k.Eventually(ic, testkit.Ready())
 	examples.Rest(k, op)

@@ -28,7 +28,8 @@ func TestMain(m *testing.M) {
 
 func app(host string, maximum int64) *unstructured.Unstructured {
 	return examples.Object("mycompany.com/v1", "MyApp", "a", map[string]any{
-		"image": "nginx:1.21", "service": map[string]any{"enabled": true}, "ingress": map[string]any{"enabled": true, "host": host},
+		"image": "nginx:1.21", "service": map[string]any{"enabled": true},
+		"ingress":     map[string]any{"enabled": true, "host": host},
 		"autoscaling": map[string]any{"minReplicas": int64(1), "maxReplicas": maximum},
 		"storage":     map[string]any{"enabled": false},
 	})
