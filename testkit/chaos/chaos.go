@@ -86,7 +86,8 @@ const (
 	Pair      = "pair"       // two faults that follow each other
 
 	// Application breaks a pod of the operator, or of its workloads, for a while: a container is killed, exceeds its memory
-	// limit or does not answer, or the pod is evicted or lost with its node. It needs Env.Workloads or Env.Real.
+	// limit or does not answer, or the pod is evicted, lost with its node or separated from the pods of other nodes. It needs
+	// Env.Workloads or, for the last one, Env.Real.
 	Application = "application"
 
 	DriftMetadata  = "drift-metadata"  // the labels and annotations of a child are removed

@@ -31,10 +31,10 @@ const (
 )
 
 // Application returns the mutants of operators whose pods break, and their correct twins. They need an environment with
-// Workloads or Real, and are not among All and CorrectTwins.
+// Workloads or Real, those of class partition Real, and are not among All and CorrectTwins.
 func Application() []Mutant {
 	var all []Mutant
-	for _, c := range []class{podsMutants(), availabilityMutants()} {
+	for _, c := range []class{podsMutants(), availabilityMutants(), partitionMutants()} {
 		all = append(all, c.mutants()...)
 	}
 	return all

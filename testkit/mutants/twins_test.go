@@ -241,6 +241,7 @@ func TestCRDs(t *testing.T) {
 		&v1.Feed{Spec: v1.FeedSpec{Topic: "t"}},
 		&v1.Mirror{Spec: v1.MirrorSpec{Secret: "s"}},
 		&v1.Page{Spec: v1.PageSpec{Template: "t"}},
+		&v1.Portal{Spec: v1.PortalSpec{Image: "portal:1"}},
 		&v1.Proxy{Spec: v1.ProxySpec{Settings: settings, Metrics: true, Frozen: true}},
 		&v1.Route{Spec: v1.RouteSpec{Hosts: []string{"a.example"}}},
 		&v1.Share{Spec: v1.ShareSpec{Source: "s", Namespaces: []string{"n"}}},

@@ -1,7 +1,9 @@
 package explore
 
 import (
+	"context"
 	"encoding/json"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -115,6 +117,14 @@ func (c controls) Await(done func() bool) {
 	ctx, cancel := c.r.idle.WithTimeout()
 	defer cancel()
 	c.r.awaitUntil(ctx, done)
+}
+
+// AwaitFor implements fault.Run.
+func (c controls) AwaitFor(limit time.Duration, done func() bool) bool {
+	ctx, cancel := context.WithTimeout(c.r.space.Context(), limit)
+	defer cancel()
+	c.r.awaitUntil(ctx, done)
+	return done()
 }
 
 func (c controls) AwaitWrites() { c.Await(c.r.historyShowsWrites) }

@@ -246,10 +246,7 @@ func unreachable(
 		_ = s.Client.Delete(s.Context(), live.Object.DeepCopy(), client.Preconditions{UID: new(live.Object.GetUID())})
 		goesOn = goesOn && r.AwaitTrueStatus(step)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.Context()), restoreTime)
-	defer cancel()
-	if err := end(ctx); err != nil {
-		r.Discard("the fault cannot be ended: " + err.Error())
+	if !restore(r, end) {
 		return
 	}
 	if !noticed {
@@ -257,7 +254,6 @@ func unreachable(
 		return
 	}
 	r.LogFault("the pod can be reached again")
-	r.Operator().ResetIdleTime()
 	if goesOn {
 		awaitReadyAgain(r, live, t)
 		r.Converge(step)
@@ -266,6 +262,18 @@ func unreachable(
 
 // restoreTime limits the end of a fault: a real node starts in seconds.
 const restoreTime = time.Minute
+
+// restore ends a fault, also if the run is over. The run does not count if that fails.
+func restore(r Run, end func(context.Context) error) bool {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Space().Context()), restoreTime)
+	defer cancel()
+	if err := end(ctx); err != nil {
+		r.Discard("the fault cannot be ended: " + err.Error())
+		return false
+	}
+	r.Operator().ResetIdleTime()
+	return true
+}
 
 // awaitReadyAgain waits until a broken pod is Ready again, has failed, or is gone. If a workload replaces it, it waits for
 // the next Ready pod. A pod that the operator replaces is a part of the state.

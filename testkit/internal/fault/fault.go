@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -121,6 +122,7 @@ type Run interface {
 	Processes
 	Steps
 	Verdict
+	Waits
 
 	// Space returns the namespace, with the client of the user.
 	Space() *space.Space
@@ -208,18 +210,24 @@ type Steps interface {
 	// AwaitTrueStatus waits until the operator is idle and the status of the custom resources is true, and reports a violation
 	// otherwise. It returns whether the scenario continues.
 	AwaitTrueStatus(step int) bool
+	// TearDown deletes the custom resources and waits for the cleanup.
+	TearDown()
+	// Terminate rejects creations from now on, as in a terminating namespace.
+	Terminate()
+}
+
+// Waits are waits for the history.
+type Waits interface {
 	// Await waits until the history satisfies done, but no longer than the timeout of a step.
 	Await(done func() bool)
+	// AwaitFor waits until the history satisfies done, but no longer than the limit, and reports whether it does.
+	AwaitFor(limit time.Duration, done func() bool) bool
 	// AwaitReaction waits until the operator writes after the user has deleted an object, and reports whether it did in time.
 	// A write that refers to the UID of that object, such as that of a child, does not count: the operator has not noticed
 	// the deletion.
 	AwaitReaction(deleted types.UID) bool
 	// AwaitWrites waits until the history shows every write.
 	AwaitWrites()
-	// TearDown deletes the custom resources and waits for the cleanup.
-	TearDown()
-	// Terminate rejects creations from now on, as in a terminating namespace.
-	Terminate()
 }
 
 // catalogue lists the faults in groups. Within a group, plans are ordered by place first.
@@ -239,7 +247,7 @@ var catalogue = [][]Fault{
 	{externalRefused, externalSlow, externalLost},
 	{webhookRefused, webhookSlow},
 	{applicationKilled, applicationOOM, applicationPaused, applicationEvicted, applicationDiskFull},
-	{applicationUnreachable, applicationLost},
+	{applicationUnreachable, applicationLost, applicationPartitioned},
 }
 
 // names is the order of the faults in messages.
@@ -252,7 +260,7 @@ var names = []string{
 	"outage-refused", "outage-slow", "outage-restarted", "pair-errors", "pair-crash-write", "pair-crash-read",
 	"external-refused", "external-slow", "external-lost", "webhook-refused", "webhook-slow",
 	"application-killed", "application-oom", "application-paused", "application-evicted", "application-disk-full",
-	"application-unreachable", "application-lost",
+	"application-unreachable", "application-lost", "application-partitioned",
 }
 
 // All returns the catalogue.

@@ -128,6 +128,10 @@ func TestApplicationPlans(t *testing.T) {
 	for _, p := range fault.Plans(in) {
 		if fault.Includes("application", p.Fault) {
 			got = append(got, fmt.Sprintf("%s after %d", p.Name, p.Step))
+			losesNode := slices.Contains([]string{"application-unreachable", "application-lost", "application-partitioned"}, p.Fault)
+			if p.LosesNode != losesNode {
+				t.Errorf("%s affects other runs: %t, want %t", p.Name, p.LosesNode, losesNode)
+			}
 		}
 	}
 	want := []string{
@@ -150,8 +154,10 @@ func TestApplicationPlans(t *testing.T) {
 		"application-paused/pods/c after 2",
 		"application-unreachable/pods/a-0 after 2",
 		"application-lost/pods/a-0 after 2",
+		"application-partitioned/pods/a-0 after 2",
 		"application-unreachable/deployments.apps/b after 2",
 		"application-lost/deployments.apps/b after 2",
+		"application-partitioned/deployments.apps/b after 2",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("plans (-want +got):\n%s", diff)

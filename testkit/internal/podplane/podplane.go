@@ -19,12 +19,15 @@ type Plane interface {
 	Pause(ctx context.Context, pod types.NamespacedName, container string) (resume func(context.Context) error, err error)
 	// Lose cuts a pod off from its kubelet until restore is called: it is not Ready, and a deletion waits.
 	Lose(ctx context.Context, pod types.NamespacedName) (restore func(context.Context) error, err error)
+	// Partition drops all packets between the pod's node and all other nodes until restore is called. Their connections to the
+	// API server stay.
+	Partition(ctx context.Context, pod types.NamespacedName) (restore func(context.Context) error, err error)
 	// FillDisk fills the disk of the pod's node until its kubelet has evicted the pod, which then has failed and stays.
 	FillDisk(ctx context.Context, pod types.NamespacedName) error
 	// StartTimeout is the time without a change after which a pod that is not Ready no longer counts as one that starts. 0
 	// means that pods start at once.
 	StartTimeout() time.Duration
-	// LosesNode reports whether Lose affects all pods of the node, those of other runs included.
+	// LosesNode reports whether Lose and Partition affect all pods of the node, those of other runs included.
 	LosesNode() bool
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 	"time"
 
@@ -54,21 +55,54 @@ func (r Real) Pause(
 
 // Lose implements Plane.
 func (r Real) Lose(ctx context.Context, pod types.NamespacedName) (restore func(context.Context) error, err error) {
-	if !r.OwnsNodes {
-		return nil, fmt.Errorf("%w: other tests use the nodes: set Env.Private", ErrUnsupported)
-	}
-	live := &corev1.Pod{}
-	err = r.Client.Get(ctx, pod, live)
-	if err == nil && live.Spec.NodeName == "" {
-		err = errors.New("it has no node")
-	}
+	node, err := r.ownedNode(ctx, pod)
 	if err == nil {
-		err = r.Hub.ActOnNode(ctx, live.Spec.NodeName, "stop")
+		err = r.Hub.ActOnNode(ctx, node, "stop")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("losing pod %s: %w", pod, err)
 	}
-	return func(ctx context.Context) error { return r.Hub.ActOnNode(ctx, live.Spec.NodeName, "start") }, nil
+	return func(ctx context.Context) error { return r.Hub.ActOnNode(ctx, node, "start") }, nil
+}
+
+// Partition implements Plane.
+func (r Real) Partition(ctx context.Context, pod types.NamespacedName) (restore func(context.Context) error, err error) {
+	node, err := r.ownedNode(ctx, pod)
+	if err != nil {
+		return nil, fmt.Errorf("partitioning the node of pod %s: %w", pod, err)
+	}
+	nodes := &corev1.NodeList{}
+	if err := r.Client.List(ctx, nodes); err != nil {
+		return nil, fmt.Errorf("listing the nodes: %w", err)
+	}
+	if len(nodes.Items) == 1 {
+		return nil, fmt.Errorf("%w: there is no other node", ErrUnsupported)
+	}
+	restore = func(ctx context.Context) error { return r.Hub.ActOnNode(ctx, node, "connect") }
+	for _, other := range nodes.Items {
+		if other.Name == node {
+			continue
+		}
+		if err := r.Hub.ActOnNode(ctx, node, "partition?node="+url.QueryEscape(other.Name)); err != nil {
+			return nil, errors.Join(fmt.Errorf("partitioning node %s from node %s: %w", node, other.Name, err), restore(ctx))
+		}
+	}
+	return restore, nil
+}
+
+// ownedNode returns the name of the node of a pod. It is an error if other tests use the nodes.
+func (r Real) ownedNode(ctx context.Context, pod types.NamespacedName) (string, error) {
+	if !r.OwnsNodes {
+		return "", fmt.Errorf("%w: other tests use the nodes: set Env.Private", ErrUnsupported)
+	}
+	live := &corev1.Pod{}
+	if err := r.Client.Get(ctx, pod, live); err != nil {
+		return "", fmt.Errorf("reading the pod: %w", err)
+	}
+	if live.Spec.NodeName == "" {
+		return "", errors.New("it has no node")
+	}
+	return live.Spec.NodeName, nil
 }
 
 // FillDisk implements Plane.

@@ -2,6 +2,7 @@ package podplane
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -34,6 +35,11 @@ func (s Simulated) Lose(
 	ctx context.Context, pod types.NamespacedName,
 ) (restore func(context.Context) error, err error) {
 	return s.Kubelet.LosePod(ctx, pod)
+}
+
+// Partition implements Plane.
+func (Simulated) Partition(context.Context, types.NamespacedName) (restore func(context.Context) error, err error) {
+	return nil, fmt.Errorf("%w: simulated nodes have no packets", ErrUnsupported)
 }
 
 // FillDisk implements Plane.

@@ -3,9 +3,20 @@
 package hub
 
 import (
+	"errors"
+	"fmt"
+	"net/http/httptest"
 	"os/exec"
+	"runtime"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/vishvananda/netlink"
+
+	"github.com/homeostat-dev/homeostat/testkit/assets/nodes/spec"
 )
 
 func TestPacketFaults(t *testing.T) {
@@ -55,5 +66,64 @@ func checkSyntax(t *testing.T, rules string) {
 		t.Log("the syntax is not checked: nft needs root")
 	default:
 		t.Errorf("nft rejects the rules: %v\n%s\n%s", err, out, rules)
+	}
+}
+
+// Partitions of a node add up, a second one of the same two nodes changes nothing, and connect ends all of them. Those of
+// other nodes stay.
+func TestPartitions(t *testing.T) {
+	t.Parallel()
+	h := &hub{Network: &spec.Network{}}
+	for i := range 4 {
+		h.Nodes = append(h.Nodes, spec.Node{Name: fmt.Sprint("node-", i)})
+		h.nodes = append(h.nodes, &machine{hub: h, index: i})
+	}
+	for _, two := range [][2]int{{1, 0}, {1, 2}, {3, 1}, {1, 2}, {2, 0}} {
+		r := httptest.NewRequestWithContext(t.Context(), "POST", fmt.Sprint("/nodes/node/partition?node=node-", two[1]), nil)
+		if err := h.partition(h.nodes[two[0]], r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	from := func() [][]int {
+		var all [][]int
+		for _, n := range h.nodes {
+			all = append(all, slices.Sorted(slices.Values(n.faults.from)))
+		}
+		return all
+	}
+	if diff := cmp.Diff([][]int{{1, 2}, {0, 2, 3}, {0, 1}, {1}}, from()); diff != "" {
+		t.Errorf("nodes from which each receives nothing (-want +got):\n%s", diff)
+	}
+	h.bridge = &network{}
+	inNetworkNamespace(t, func() error {
+		link := netlink.NewLinkAttrs()
+		link.Name = port(1)
+		if err := netlink.LinkAdd(&netlink.Bridge{LinkAttrs: link}); err != nil {
+			return err
+		}
+		return h.connectNode(h.nodes[1])
+	})
+	if diff := cmp.Diff([][]int{{2}, nil, {0}, nil}, from()); diff != "" {
+		t.Errorf("nodes from which each receives nothing after connect (-want +got):\n%s", diff)
+	}
+}
+
+// inNetworkNamespace calls f in a new network namespace, which ends with the thread.
+func inNetworkNamespace(t *testing.T, f func() error) {
+	t.Helper()
+	result := make(chan error)
+	go func() {
+		runtime.LockOSThread() // without UnlockOSThread: the thread ends with this goroutine
+		err := syscall.Unshare(syscall.CLONE_NEWNET)
+		if err == nil {
+			err = f()
+		}
+		result <- err
+	}()
+	switch err := <-result; {
+	case errors.Is(err, syscall.EPERM):
+		t.Skip("a network namespace needs root")
+	case err != nil:
+		t.Fatal(err)
 	}
 }

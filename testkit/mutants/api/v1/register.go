@@ -21,6 +21,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 		&Feed{}, &FeedList{},
 		&Mirror{}, &MirrorList{},
 		&Page{}, &PageList{},
+		&Portal{}, &PortalList{},
 		&Proxy{}, &ProxyList{},
 		&Quorum{}, &QuorumList{},
 		&Route{}, &RouteList{},
