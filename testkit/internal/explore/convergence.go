@@ -2,6 +2,7 @@ package explore
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -87,7 +88,7 @@ func (r *run) waitConverged(step int) (over, goesOn bool) {
 			r.foreign.setAwaited()
 			return true, true
 		}
-		if r.isFinal(ctx, step, allIdle) && !r.isRight(step) {
+		if r.isFinallyWrong(ctx, step, allIdle) {
 			return false, false
 		}
 		select {
@@ -97,6 +98,11 @@ func (r *run) waitConverged(step int) (over, goesOn bool) {
 			return false, false
 		}
 	}
+}
+
+// isFinallyWrong reports whether the operator will not change a state that is wrong.
+func (r *run) isFinallyWrong(ctx context.Context, step int, idle func() (time.Duration, bool)) bool {
+	return r.isFinal(ctx, step, idle) && !r.isRight(step)
 }
 
 // isRight reports whether the state after a step is the baseline's and no rule for an idle operator is violated.
