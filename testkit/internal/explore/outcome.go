@@ -117,9 +117,13 @@ func (o *outcome) setUntriedReason(p *fault.Plan, reason string) {
 // faults as well, and its violations let each be tried alone.
 func (r *run) discard(p *fault.Plan, reason string) {
 	r.setUntriedReason(p, reason)
-	r.outcome.mu.Lock()
-	defer r.outcome.mu.Unlock()
-	r.outcome.discarded = !r.plan.IsCombined()
+	r.setDiscarded(!r.plan.IsCombined())
+}
+
+func (o *outcome) setDiscarded(is bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.discarded = is
 }
 
 // untriedReason returns the reason, or "" if there is none.

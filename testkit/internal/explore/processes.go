@@ -1,6 +1,7 @@
 package explore
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -103,12 +104,35 @@ func (ps *processes) superviseProcess(number int, p Process) {
 	}()
 	ps.out.addEntry(report.Entry{Lane: report.Operator, Text: fmt.Sprintf("process %d ends by itself", number), Bad: true})
 	ps.removeProcess(number)
+	if late := ps.leaseDelay(number); late >= slowLease {
+		ps.out.setUntriedReason(ps.plan, fmt.Sprintf("the operator lost its Lease, because a request for it took %v: "+
+			"the machine is too busy", late.Round(time.Millisecond)))
+		ps.out.setDiscarded(!ps.plan.IsCombined())
+		ps.space.Cancel()
+		return
+	}
 	if ps.out.enabled(oracleExit) && (ps.plan.Fault == "none" || exits > toleratedExits) {
 		ps.out.addViolation(oracleExit, "the operator ended by itself", "")
 		ps.space.Cancel() // without an operator, the scenario would wait in vain
 		return
 	}
 	ps.start()
+}
+
+// slowLease is the duration of a request for the Lease from which on a process may end, because it could not renew the Lease in
+// time. No fault delays these requests.
+const slowLease = 500 * time.Millisecond
+
+// leaseDelay returns the longest duration of a process's requests for the Lease.
+func (ps *processes) leaseDelay(number int) time.Duration {
+	var longest time.Duration
+	now := time.Since(ps.operator.Began())
+	for _, c := range ps.operator.Calls() {
+		if c.Process == number && intercept.IsLease(c.Request) {
+			longest = max(longest, cmp.Or(c.Ended, now)-c.Began)
+		}
+	}
+	return longest
 }
 
 // crash kills a process from within one of its requests, and starts the next one. The process sends no further request.

@@ -9,6 +9,24 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/fault"
 )
 
+// A short exploration tries whether the first creation is repeated.
+func TestRequiredPlansOfExchanges(t *testing.T) {
+	t.Parallel()
+	put := baseline.Exchange{Service: 1, Method: "PUT", Path: "/teams/a", Number: 1, Step: 1}
+	post := baseline.Exchange{Service: 1, Method: "POST", Path: "/teams", Number: 1, Step: 1}
+	second := baseline.Exchange{Service: 1, Method: "POST", Path: "/teams", Number: 2, Step: 1}
+	in := &fault.Input{Baseline: &baseline.Baseline{Exchanges: []baseline.Exchange{put, post, second}}}
+	var got []string
+	for _, p := range fault.Plans(in) {
+		if p.Required && p.Exchange != "" {
+			got = append(got, p.Name)
+		}
+	}
+	if diff := cmp.Diff([]string{"crash-after/external-post-teams#1", "external-lost/external-post-teams#1"}, got); diff != "" {
+		t.Errorf("plans (-want +got):\n%s", diff)
+	}
+}
+
 // Each request to an external service has a plan of each fault, and a crash before and after it. Repetitions have none.
 func TestPlansOfExchanges(t *testing.T) {
 	t.Parallel()
