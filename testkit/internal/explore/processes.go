@@ -104,7 +104,7 @@ func (ps *processes) superviseProcess(number int, p Process) {
 	}()
 	ps.out.addEntry(report.Entry{Lane: report.Operator, Text: fmt.Sprintf("process %d ends by itself", number), Bad: true})
 	ps.removeProcess(number)
-	if late := ps.leaseDelay(number); late >= slowLease {
+	if late := ps.leaseDelay(number); late >= slowLease && number != ps.operator.Paused() {
 		ps.out.setUntriedReason(ps.plan, fmt.Sprintf("the operator lost its Lease, because a request for it took %v: "+
 			"the machine is too busy", late.Round(time.Millisecond)))
 		ps.out.setDiscarded(!ps.plan.IsCombined())
@@ -119,13 +119,16 @@ func (ps *processes) superviseProcess(number int, p Process) {
 	ps.start()
 }
 
-// slowLease is the duration of a request for the Lease from which on a process may end, because it could not renew the Lease in
-// time. No fault delays these requests.
+// slowLease is the duration of a request for the Lease from which on a process may end, because it could not renew the Lease
+// in time. A fault delays these requests of a paused process only.
 const slowLease = 500 * time.Millisecond
 
-// leaseDelay returns the longest duration of a process's requests for the Lease.
+// leaseDelay returns the longest duration of a process's requests for the Lease of testkit's leader election, or 0.
 func (ps *processes) leaseDelay(number int) time.Duration {
 	var longest time.Duration
+	if !ps.plan.HasLeaderElection() {
+		return 0
+	}
 	now := time.Since(ps.operator.Began())
 	for _, c := range ps.operator.Calls() {
 		if c.Process == number && intercept.IsLease(c.Request) {
@@ -251,10 +254,13 @@ func (ps *processes) areIdleFor(d time.Duration) bool {
 	return true
 }
 
-// areReconciling reports whether a process is known to be reconciling. It may send no request for a while, because its
-// function computes or waits for an external system.
-func (ps *processes) areReconciling() bool {
-	for _, p := range ps.running() {
+// areReconciling reports whether a process other than the paused one is known to be reconciling. It may send no request for
+// a while, because its function computes or waits for an external system.
+func (ps *processes) areReconciling(paused int) bool {
+	for number, p := range ps.running() {
+		if number == paused {
+			continue
+		}
 		if p, ok := p.(interface{ IsReconciling() bool }); ok && p.IsReconciling() {
 			return true
 		}

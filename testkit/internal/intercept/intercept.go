@@ -64,9 +64,9 @@ type Interceptor struct {
 	// Hidden reports whether an object is not visible to the operator: no list and no watch of all namespaces, or of a
 	// cluster-scoped kind, has it. Optional. It must be set before the first request, and must be safe for concurrent use.
 	Hidden func(kind GroupResource, namespace, name string) bool
-	// Reconciling reports whether the operator is known to be reconciling. Optional. It must be set before the first request,
-	// and must be safe for concurrent use.
-	Reconciling func() bool
+	// Reconciling reports whether a process other than the paused one, which may be 0, is known to be reconciling. Optional. It
+	// must be set before the first request, and must be safe for concurrent use.
+	Reconciling func(paused int) bool
 
 	began      time.Time
 	hook       Hook
@@ -173,11 +173,12 @@ func (ic *Interceptor) Calls() []Call {
 	return calls
 }
 
-// Busy reports whether a request is pending, except for leader election, a watch has not yet sent all existing objects, or the
-// operator is known to be reconciling. It also returns the time since the last activity: a write, a watch event, or a read that
-// the process has not sent before. Reads that a process repeats are no activity, because an idle operator may poll.
+// Busy reports whether a request is pending, except for leader election, a watch has not yet sent all existing objects, or
+// the operator is known to be reconciling. It also returns the time since the last activity: a write, a watch event, or a
+// read that the process has not sent before. Reads that a process repeats are no activity, as an idle operator may poll.
 func (ic *Interceptor) Busy() (running bool, idle time.Duration) {
-	reconciling := ic.Reconciling != nil && ic.Reconciling()
+	paused := ic.Paused()
+	reconciling := ic.Reconciling != nil && ic.Reconciling(paused)
 	ic.mu.Lock()
 	defer ic.mu.Unlock()
 	return ic.running > 0 || reconciling || ic.isInitializing(), time.Since(ic.lastActivity)
