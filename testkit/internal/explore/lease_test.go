@@ -50,7 +50,7 @@ func TestSlowLease(t *testing.T) {
 				<-ps.space.Context().Done()
 				return nil, ps.space.Context().Err()
 			})
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "http://127.0.0.1"+test.path, http.NoBody)
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "http://127.0.0.1"+test.path, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
