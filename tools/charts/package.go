@@ -60,7 +60,7 @@ func (p packaging) pack(operators []string) ([]string, error) {
 func (p packaging) load(dir string) (*chart.Chart, error) {
 	c, err := loader.LoadDir(filepath.Join(dir, "chart"))
 	if err != nil {
-		return nil, fmt.Errorf("reading the chart: %w", err)
+		return nil, fmt.Errorf("reading the chart, which make generate writes: %w", err)
 	}
 	if p.version != "" {
 		c.Metadata.Version = p.version
