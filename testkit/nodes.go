@@ -97,7 +97,15 @@ func (n *Node) LosePackets(percent int) {
 	n.k.t.Cleanup(func() { n.revert("connect") })
 }
 
-// Connect reverts Isolate, Partition, also that of another node from this one, and LosePackets.
+// DelayPackets delays each packet that the node sends or receives, by up to 10 s: a request and its response are each late.
+// Packets stay in order. It needs real nodes.
+func (n *Node) DelayPackets(by time.Duration) {
+	n.k.t.Helper()
+	n.act("delay?by="+by.String(), "delays the packets of %s by "+by.String())
+	n.k.t.Cleanup(func() { n.revert("connect") })
+}
+
+// Connect reverts Isolate, Partition, also that of another node from this one, LosePackets and DelayPackets.
 func (n *Node) Connect() {
 	n.k.t.Helper()
 	n.act("connect", "connects %s")

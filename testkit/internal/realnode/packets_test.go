@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -94,6 +95,45 @@ func TestLosePackets(t *testing.T) {
 	p.waitReached()
 	if restarts(p.server) != 0 {
 		t.Errorf("the server was restarted %d times", restarts(p.server))
+	}
+}
+
+// Delayed packets arrive late and in order: requests that permit the time succeed. The delay remains after a loss of power.
+func TestDelayPackets(t *testing.T) {
+	t.Parallel()
+	p := startPacketTest(t)
+	const short, long = 100 * time.Millisecond, 300 * time.Millisecond
+	node := p.Node("node-0")
+	node.DelayPackets(short)
+	p.waitReached()
+	p.fetchDelayed(t, short)
+
+	node.DelayPackets(long)
+	node.Stop()
+	node.Start()
+	p.Eventually(p.server, testkit.Ready(),
+		testkit.Match("restarted", func(server *corev1.Pod) bool { return restarts(server) == 1 }))
+	p.nodeReady("node-0", metav1.ConditionTrue)
+	p.fetchDelayed(t, long)
+	if p.reach() == nil { // it waits for a second
+		t.Errorf("the client reaches the server with a delay of %v for each packet", long)
+	}
+	node.Connect()
+	p.waitReached()
+	if count := restarts(p.server); count != 1 {
+		t.Errorf("the server was restarted %d times, want once, with its node", count)
+	}
+}
+
+// fetchDelayed requests from the server through the API server: two packets connect, and two are request and response.
+func (p packetTest) fetchDelayed(t *testing.T, delay time.Duration) {
+	t.Helper()
+	start := time.Now()
+	if _, err := p.Fetch(p.server, 8080, "/"); err != nil {
+		t.Errorf("with a delay of %v for each packet: %v", delay, err)
+	}
+	if took, want := time.Since(start), 4*delay; took < want {
+		t.Errorf("a connection and a request took %v, want at least %v", took, want)
 	}
 }
 

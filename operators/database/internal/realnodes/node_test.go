@@ -86,6 +86,7 @@ func TestNodes(t *testing.T) {
 	f := startFleet(t)
 	f.losePower()
 	f.separateMembers()
+	f.slowNetwork()
 	f.drainPrimary()
 	f.loseNode()
 	f.isolatePrimary()
@@ -108,18 +109,42 @@ func (f *fleet) losePower() {
 	f.check()
 }
 
-// separateMembers lets no packet pass between the two nodes of the members, for longer than a lease. The primaries go on,
-// and nothing replaces them. Afterwards the replicas have all orders.
+// separateMembers lets no packet pass between the two nodes of the members.
 func (f *fleet) separateMembers() {
+	f.t.Helper()
+	f.disturb("a partition", func(n *testkit.Node) { n.Partition("node-1") })
+}
+
+// slowNetwork delays all packets of a node of members. The Databases are Ready all the time.
+func (f *fleet) slowNetwork() {
+	f.t.Helper()
+	const delay = 200 * time.Millisecond
+	before := make([]int, len(f.dbs))
+	for i, db := range f.dbs {
+		before[i] = len(f.States(db))
+	}
+	f.disturb("late packets", func(n *testkit.Node) { n.DelayPackets(delay) })
+	for i, db := range f.dbs {
+		for _, state := range f.States(db)[before[i]:] {
+			if missing := testkit.Ready().Missing(state); missing != "" {
+				f.t.Errorf("%s with packets that are %v late: %s", db.Name, delay, missing)
+			}
+		}
+	}
+}
+
+// disturb changes the network of a node of members for longer than a lease. The primaries go on, and nothing replaces them.
+// Afterwards the replicas have all orders.
+func (f *fleet) disturb(what string, change func(n *testkit.Node)) {
 	f.t.Helper()
 	before := f.primary()
 	began := time.Now()
-	f.Node("node-0").Partition("node-1")
+	change(f.Node("node-0"))
 	for _, wr := range f.writers {
 		wr.waitFor(began.Add(lease + lease/2))
 	}
 	f.Node("node-0").Connect()
-	f.recovered("a partition", began)
+	f.recovered(what, began)
 	if now := f.primary(); now.UID != before.UID || now.Spec.NodeName != before.Spec.NodeName {
 		f.t.Errorf("the primary was replaced, and is on %s instead of %s", now.Spec.NodeName, before.Spec.NodeName)
 	}

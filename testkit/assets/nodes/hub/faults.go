@@ -3,21 +3,27 @@
 package hub
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/homeostat-dev/homeostat/testkit/assets/nodes/node"
 	"github.com/homeostat-dev/homeostat/testkit/assets/nodes/spec"
 )
 
-// packetFaults are packets that a node drops. The zero value drops none.
+// packetFaults are packets that a node drops or delays. The zero value has none.
 type packetFaults struct {
-	from    []int // indexes of the nodes from which it receives nothing
-	percent int   // the share of all packets that it sends and receives
+	from    []int         // indexes of the nodes from which it receives nothing
+	percent int           // the share of all packets that it sends and receives which is lost
+	delay   time.Duration // of each packet that it sends or receives
 }
+
+// maxDelay is the longest delay of packets. With more, most requests of kubelets fail.
+const maxDelay = 10 * time.Second
 
 // rules returns the input of nft that replaces the rules for the faults of a node. They come before all others, and see the
 // addresses of pods, not of Services.
@@ -41,12 +47,27 @@ func (f packetFaults) rules() string {
 		table, in.String(), out.String())
 }
 
-// changeFaults changes which packets the node drops. A node that is off drops them when it is on.
+// changeFaults changes which packets the node drops and delays. A node that is off does so when it is on.
 func (n *machine) changeFaults(change func(f *packetFaults)) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	change(&n.faults)
-	return n.applyRules()
+	return errors.Join(n.applyRules(), n.applyDelay())
+}
+
+// applyDelay starts, changes or stops the relay of a node that is on. The caller holds the mutex.
+func (n *machine) applyDelay() (err error) {
+	switch {
+	case n.process == nil: // it has no interface
+	case n.faults.delay == 0 && n.relay != nil:
+		err = n.hub.bridge.undelay(n.index, n.relay)
+		n.relay = nil
+	case n.faults.delay > 0 && n.relay == nil:
+		n.relay, err = n.hub.bridge.delay(n.index, n.faults.delay)
+	case n.faults.delay > 0:
+		n.relay.delay.Store(int64(n.faults.delay))
+	}
+	return err
 }
 
 // partition separates two nodes.
@@ -75,6 +96,15 @@ func (h *hub) losePackets(n *machine, r *http.Request) error {
 		return fmt.Errorf("%q is no share of packets in percent", r.URL.Query().Get("percent"))
 	}
 	return n.changeFaults(func(f *packetFaults) { f.percent = percent })
+}
+
+// delayPackets lets a node send and receive each of its packets later.
+func (h *hub) delayPackets(n *machine, r *http.Request) error {
+	delay, err := time.ParseDuration(r.URL.Query().Get("by"))
+	if err != nil || delay < 0 || delay > maxDelay {
+		return fmt.Errorf("%q is no delay between 0 and %v", r.URL.Query().Get("by"), maxDelay)
+	}
+	return n.changeFaults(func(f *packetFaults) { f.delay = delay })
 }
 
 // connectNode ends the faults of a node, and its partitions from other nodes.

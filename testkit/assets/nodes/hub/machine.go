@@ -25,7 +25,8 @@ type machine struct {
 	policies string        // the firewall rules for policies, see policy.State
 	faults   packetFaults
 	disks    diskFaults
-	rules    string // the firewall rules that it has
+	rules    string       // the firewall rules that it has
+	relay    *packetRelay // nil unless its packets are delayed
 }
 
 func (n *machine) name() string { return n.hub.Nodes[n.index].Name }
@@ -73,7 +74,7 @@ func (n *machine) Start() error {
 	n.process = process
 	n.rules = ""
 	go n.watch(process)
-	return nil
+	return n.applyDelay()
 }
 
 // watch ends the hub if a node ends that was not stopped.
@@ -99,6 +100,10 @@ func (n *machine) Stop() error {
 	err := n.hub.init.Run(n.hub.Log("fence"), filepath.Join(n.hub.Programs, spec.Volume), "fence",
 		"--dir", n.hub.Volumes(), "--node-name", n.name())
 	process := n.process
+	if n.relay != nil {
+		err = errors.Join(err, n.hub.bridge.undelay(n.index, n.relay))
+		n.relay = nil
+	}
 	n.process = nil
 	process.Kill()
 	_ = n.hub.bridge.disconnect(n.index) // it may have ended with its namespace

@@ -3,8 +3,10 @@
 package hub
 
 import (
+	"errors"
 	"fmt"
 	"net"
+	"time"
 
 	"github.com/vishvananda/netlink"
 
@@ -27,6 +29,7 @@ func newNetwork() (*network, error) {
 	}
 	bridge := &netlink.Bridge{LinkAttrs: netlink.NewLinkAttrs()}
 	bridge.Name = "nodes"
+	bridge.HardwareAddr = hardwareAddress(hubIndex) // or it would change with the ports, and nodes would not reach the hub
 	if err := netlink.LinkAdd(bridge); err != nil {
 		return nil, fmt.Errorf("making the bridge of the nodes: %w", err)
 	}
@@ -89,6 +92,66 @@ func (n *network) setPort(index int, up bool) error {
 	}
 	return nil
 }
+
+// delay inserts a relay between a node and the bridge.
+func (n *network) delay(index int, delay time.Duration) (*packetRelay, error) {
+	link, err := netlink.LinkByName(port(index))
+	if err != nil {
+		return nil, fmt.Errorf("finding the connection of node %d: %w", index, err)
+	}
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name = delayedPort(index)
+	attrs.MasterIndex = n.bridge.Attrs().Index
+	pair := &netlink.Veth{LinkAttrs: attrs, PeerName: fmt.Sprintf("relay%d", index)}
+	if err := netlink.LinkAdd(pair); err != nil {
+		return nil, fmt.Errorf("making an interface for the delayed packets of node %d: %w", index, err)
+	}
+	r, err := n.startRelay(delay, link, pair)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("delaying the packets of node %d: %w", index, err), n.undelay(index, nil))
+	}
+	return r, nil
+}
+
+func (n *network) startRelay(delay time.Duration, link netlink.Link, pair *netlink.Veth) (*packetRelay, error) {
+	peer, err := netlink.LinkByName(pair.PeerName)
+	if err != nil {
+		return nil, err
+	}
+	// The hub has addresses on the bridge. Without ARP it does not answer for them on these interfaces as well.
+	err = errors.Join(netlink.LinkSetNoMaster(link), netlink.LinkSetARPOff(link), netlink.LinkSetARPOff(peer),
+		netlink.LinkSetUp(pair), netlink.LinkSetUp(peer))
+	if err != nil {
+		return nil, err
+	}
+	return startPacketRelay(delay, [2]netlink.Link{link, peer})
+}
+
+// undelay reverts delay.
+func (n *network) undelay(index int, r *packetRelay) error {
+	var errs []error
+	if r != nil {
+		errs = append(errs, r.stop())
+	}
+	pair, err := netlink.LinkByName(delayedPort(index))
+	if err == nil {
+		err = netlink.LinkDel(pair)
+	}
+	errs = append(errs, err)
+	link, err := netlink.LinkByName(port(index))
+	if err == nil {
+		err = errors.Join(netlink.LinkSetARPOn(link), netlink.LinkSetMaster(link, n.bridge))
+	}
+	if err := errors.Join(append(errs, err)...); err != nil {
+		return fmt.Errorf("no longer delaying the packets of node %d: %w", index, err)
+	}
+	return nil
+}
+
+func delayedPort(index int) string { return fmt.Sprintf("delayed%d", index) }
+
+// hubIndex gives the hub a hardware address that no node has.
+const hubIndex = 0xff
 
 func hardwareAddress(index int) net.HardwareAddr {
 	const localUnicast = 0x02

@@ -24,7 +24,8 @@ const dialTimeout = 10 * time.Second
 //   - CONNECT connects to an address in the network of the nodes
 //   - /v2/ is the registry of the nodes
 //   - PUT /programs/FILE?image=NAME makes an image with a static program
-//   - POST /nodes/NAME/{start,stop,isolate,connect} acts on a node, as do partition?node=NAME and lose?percent=N
+//   - POST /nodes/NAME/{start,stop,isolate,connect} acts on a node, as do partition?node=NAME, lose?percent=N and
+//     delay?by=DURATION
 //   - POST /nodes/NAME/{fill-disk,restore-disk} acts on the disk of a node, as does slow-disk?operations=N
 //   - POST /volumes/ID/{fill,free} acts on a volume
 //   - POST /nodes/NAME/containers/ID/{kill,pause,continue,exhaust-memory} acts on a container
@@ -86,6 +87,7 @@ func (h *hub) handleAction(w http.ResponseWriter, r *http.Request) {
 		"connect":   func() error { return h.connectNode(m) },
 		"partition": func() error { return h.partition(m, r) },
 		"lose":      func() error { return h.losePackets(m, r) },
+		"delay":     func() error { return h.delayPackets(m, r) },
 		"fill-disk": m.fillDisk, "restore-disk": m.restoreDisk,
 		"slow-disk": func() error { return m.slowDisk(r) },
 	})
