@@ -49,7 +49,8 @@ func TestDelayedConnection(t *testing.T) {
 			t.Errorf("an exchange took %v, want at least %v", took, 6*delay)
 		}
 		r.delay.Store(int64(time.Millisecond))
-		err = errors.Join(err, n.do(func() error { return exchange(t.Context(), listener.Addr(), 8<<20) })) // frames of several segments
+		const severalSegments = 8 << 20 // in a frame
+		err = errors.Join(err, n.do(func() error { return exchange(t.Context(), listener.Addr(), severalSegments) }))
 		err = errors.Join(err, bridge.undelay(index, r))
 		return errors.Join(err, n.do(func() error { return exchange(t.Context(), listener.Addr(), 1) }), bridge.disconnect(index))
 	})

@@ -23,8 +23,8 @@ const (
 	maxDelayed = 4096
 )
 
-// A packetRelay forwards the frames between two interfaces, each after a delay, in order. It is what the kernel's module netem
-// does, which not each kernel has.
+// A packetRelay forwards the frames between two interfaces, each after a delay, in order. It does what the kernel's module
+// netem does, which not each kernel has.
 type packetRelay struct {
 	delay    atomic.Int64 // a time.Duration
 	ends     [2]*os.File
