@@ -51,7 +51,10 @@ func TestVolumeIsOnOneNode(t *testing.T) {
 		}
 		return err
 	})
-	if k.Get(second); restarts(second) != 0 || second.Status.ContainerStatuses[0].State.Waiting == nil {
+	k.Eventually(second, testkit.Match("reported by kubelet", func(p *corev1.Pod) bool { // the event may be earlier
+		return len(p.Status.ContainerStatuses) > 0
+	}))
+	if restarts(second) != 0 || second.Status.ContainerStatuses[0].State.Waiting == nil {
 		t.Errorf("the second pod runs: %+v", second.Status)
 	}
 	k.Delete(first)
