@@ -157,7 +157,7 @@ func (e *Env) request(ctx context.Context) (environment.Request, error) {
 		}
 		r.Real = environment.RealNodes{
 			NodePrograms: nodes.Dir, NodeLease: e.Real.Lease, RestartBackoff: e.Real.RestartBackoff,
-			Ingress: e.Real.Ingress,
+			Ingress: e.Real.Ingress, Metrics: e.Real.Metrics,
 		}
 		for _, dir := range e.Real.Images {
 			absolute, err := filepath.Abs(dir) // the control plane runs in another folder

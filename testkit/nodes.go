@@ -37,6 +37,9 @@ type RealNodes struct {
 	RestartBackoff time.Duration
 	// Ingress starts an Ingress controller with a default IngressClass: see [K.IngressTransport].
 	Ingress bool
+	// Metrics starts metrics-server, for HorizontalPodAutoscalers: see the metrics API, metrics.k8s.io. Metrics of a pod exist
+	// about 30 s after it started.
+	Metrics bool
 }
 
 // defaultRealNodes is enough for a pod to move to another node.

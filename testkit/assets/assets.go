@@ -33,7 +33,7 @@ var programs = []string{Etcd, APIServer, ControllerManager, Scheduler, Kubectl, 
 
 // nodePrograms lists all programs of real nodes.
 var nodePrograms = []string{
-	spec.Program, spec.Hub, spec.Kubelet, spec.KubeProxy, spec.CoreDNS, spec.Volume, spec.Sidecars, spec.Ingress,
+	spec.Program, spec.Hub, spec.Kubelet, spec.KubeProxy, spec.CoreDNS, spec.Volume, spec.Sidecars, spec.Ingress, spec.Metrics,
 	spec.Pause,
 }
 

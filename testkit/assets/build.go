@@ -62,7 +62,7 @@ type executable struct{ name, pkg string }
 var (
 	//go:embed controlplane/*.txt
 	controlPlaneSources embed.FS
-	//go:embed nodes/*.txt nodes/*/*.go nodes/*/*.yaml nodes/volume/sidecars/*.txt nodes/ingress/*.txt
+	//go:embed nodes/*.txt nodes/*/*.go nodes/*/*.yaml nodes/volume/sidecars/*.txt nodes/ingress/*.txt nodes/metrics/*.txt
 	nodeSources embed.FS
 
 	controlPlane = &product{
@@ -74,11 +74,12 @@ var (
 	nodes = &product{
 		binary: spec.Program, article: "the", title: "programs of nodes", verb: "are", prefix: "nodes-",
 		duration: "about 9 minutes", systems: []string{"linux"},
-		programs: nodePrograms, alone: []string{spec.Pause, spec.Sidecars, spec.Ingress}, sources: nodeSources,
+		programs: nodePrograms, alone: []string{spec.Pause, spec.Sidecars, spec.Ingress, spec.Metrics}, sources: nodeSources,
 		modules: []module{
 			{dir: "nodes", executables: []executable{{spec.Program, "."}, {spec.Pause, "./pause"}}},
 			{dir: "nodes/volume/sidecars", executables: []executable{{spec.Sidecars, "."}}},
 			{dir: "nodes/ingress", executables: []executable{{spec.Ingress, "."}}},
+			{dir: "nodes/metrics", executables: []executable{{spec.Metrics, "."}}},
 		},
 	}
 )

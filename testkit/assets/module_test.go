@@ -36,6 +36,7 @@ var needed = map[string][]string{
 	},
 	"nodes/volume/sidecars": {"sigs.k8s.io/sig-storage-lib-external-provisioner/v13/controller"},
 	"nodes/ingress":         {"github.com/zalando/skipper/dataclients/kubernetes"},
+	"nodes/metrics":         {"sigs.k8s.io/metrics-server/cmd/metrics-server/app"},
 }
 
 // The embedded modules are invisible to the Go tool and to linters, so only this test detects a broken one.

@@ -63,12 +63,15 @@ func (c *Cluster) startEtcd() error {
 		c.path("tokens.csv"):  []byte(c.tokenFile()),
 	}
 	if c.real != nil {
-		const name, group = "kube-apiserver-kubelet-client", "system:masters"
-		client, key, err := c.cert.client(name, group)
-		if err != nil {
-			return err
+		for file, subject := range map[string][]string{
+			"kubelet-client": {"kube-apiserver-kubelet-client", "system:masters"}, aggregator: {aggregator},
+		} {
+			client, key, err := c.cert.client(subject[0], subject[1:]...)
+			if err != nil {
+				return err
+			}
+			files[c.path(file+".crt")], files[c.path(file+".key")] = client, key
 		}
-		files[c.path("kubelet-client.crt")], files[c.path("kubelet-client.key")] = client, key
 	}
 	if err := writeFiles(files); err != nil {
 		return err

@@ -65,14 +65,14 @@ func newCertificate() (certificate, error) {
 }
 
 // client returns a client certificate of this authority, and its key, for the API server as a client of kubelets.
-func (c *certificate) client(name, group string) (cert, key []byte, err error) {
+func (c *certificate) client(name string, groups ...string) (cert, key []byte, err error) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, nil, fmt.Errorf("making a client key: %w", err)
 	}
 	template := &x509.Certificate{
 		SerialNumber: new(big.Int).Add(c.template.SerialNumber, big.NewInt(1)),
-		Subject:      pkix.Name{CommonName: name, Organization: []string{group}},
+		Subject:      pkix.Name{CommonName: name, Organization: groups},
 		NotBefore:    c.template.NotBefore, NotAfter: c.template.NotAfter,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}

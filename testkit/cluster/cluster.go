@@ -64,6 +64,8 @@ type Options struct {
 	RestartBackoff time.Duration
 	// Ingress starts an Ingress controller beside real nodes: see the default IngressClass and Service kube-system/ingress.
 	Ingress bool
+	// Metrics starts metrics-server beside real nodes, for HorizontalPodAutoscalers. Start does not wait for it.
+	Metrics bool
 	// Binaries is the folder with the programs: etcd and kube-apiserver; for Workloads also
 	// kube-controller-manager, kube-scheduler and kwok.
 	Binaries string

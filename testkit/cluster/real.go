@@ -23,6 +23,7 @@ import (
 
 	"github.com/homeostat-dev/homeostat/testkit/assets"
 	"github.com/homeostat-dev/homeostat/testkit/assets/nodes/ingressobjects"
+	"github.com/homeostat-dev/homeostat/testkit/assets/nodes/metricsobjects"
 	"github.com/homeostat-dev/homeostat/testkit/assets/nodes/spec"
 	"github.com/homeostat-dev/homeostat/testkit/assets/nodes/volumeobjects"
 	"github.com/homeostat-dev/homeostat/testkit/internal/egress"
@@ -36,6 +37,9 @@ var realControllers = []string{
 	"persistentvolume-attach-detach-controller",
 	"persistentvolume-expander-controller",
 }
+
+// aggregator is the name of the certificate with which the API server sends requests of users to extension API servers.
+const aggregator = "aggregator"
 
 // defaultDisk is the size of the disk of a node. The file takes the space of its content only.
 const defaultDisk = 16 << 30
@@ -58,6 +62,10 @@ func (c *Cluster) newRealNetwork() *realNetwork {
 	if c.opts.Ingress {
 		n.tokens[spec.IngressUser] = rand.Text()
 		n.spec.IngressToken = c.path("ingress.token")
+	}
+	if c.opts.Metrics {
+		n.tokens[spec.MetricsUser] = rand.Text()
+		n.spec.MetricsKubeconfig = c.path("metrics.kubeconfig")
 	}
 	for i := range c.opts.Nodes {
 		name := nodeName(i)
@@ -93,6 +101,14 @@ func (c *Cluster) realArgs() []string {
 		"--kubelet-client-certificate=" + c.path("kubelet-client.crt"),
 		"--kubelet-client-key=" + c.path("kubelet-client.key"),
 		"--kubelet-preferred-address-types=InternalIP",
+		// Extension API servers learn from it who sends a request.
+		"--proxy-client-cert-file=" + c.path(aggregator+".crt"),
+		"--proxy-client-key-file=" + c.path(aggregator+".key"),
+		"--requestheader-client-ca-file=" + c.path("tls.crt"),
+		"--requestheader-allowed-names=" + aggregator,
+		"--requestheader-username-headers=X-Remote-User",
+		"--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
 	}
 }
 
@@ -102,6 +118,11 @@ func (c *Cluster) startReal(ctx context.Context) error {
 	client, err := kubernetes.NewForConfig(c.Config())
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)
+	}
+	if c.opts.Metrics {
+		if err := c.install(ctx, metricsobjects.Rights); err != nil {
+			return fmt.Errorf("creating the rights of the metrics API's server: %w", err)
+		}
 	}
 	if err := c.startHub(); err != nil {
 		return err
@@ -120,6 +141,9 @@ func (c *Cluster) startReal(ctx context.Context) error {
 		if err := c.real.process.WaitReady(ctx, create); err != nil {
 			return err
 		}
+	}
+	if c.opts.Metrics {
+		go func() { _ = c.real.process.WaitReady(c.ctx, c.serveMetrics) }() // until the end of the cluster
 	}
 	err = c.real.process.WaitReady(ctx, func(ctx context.Context) error { return nodesReady(ctx, client, c.opts.Nodes) })
 	if err != nil {
@@ -146,6 +170,9 @@ func (c *Cluster) startHub() error {
 		files[n.spec.IngressToken] = []byte(n.tokens[spec.IngressUser])
 	}
 	users := map[string]string{n.spec.Nodes[0].ProxyKubeconfig: spec.ProxyUser}
+	if n.spec.MetricsKubeconfig != "" {
+		users[n.spec.MetricsKubeconfig] = spec.MetricsUser
+	}
 	for _, node := range n.spec.Nodes {
 		users[node.Kubeconfig] = spec.NodeUserPrefix + node.Name
 	}
@@ -235,15 +262,34 @@ func (c *Cluster) prepareIngress(ctx context.Context) error {
 	if !c.opts.Ingress {
 		return nil
 	}
-	conn, err := realnode.Hub{Socket: c.hubSocket()}.Dial(ctx, spec.IngressHTTPS)
+	if err := c.reach(ctx, spec.IngressHTTPS); err != nil {
+		return err
+	}
+	if err := c.install(ctx, ingressobjects.Objects()); err != nil {
+		return fmt.Errorf("creating the objects of the Ingress controller: %w", err)
+	}
+	return nil
+}
+
+// serveMetrics registers the metrics API. It returns an error until the server serves: discovery would be incomplete.
+func (c *Cluster) serveMetrics(ctx context.Context) error {
+	if err := c.reach(ctx, net.JoinHostPort(spec.HubAddress, strconv.Itoa(spec.MetricsPort))); err != nil {
+		return err
+	}
+	if err := c.install(ctx, metricsobjects.Service()); err != nil {
+		return fmt.Errorf("creating the objects of the metrics API: %w", err)
+	}
+	return nil
+}
+
+// reach connects to an address in the network of the nodes.
+func (c *Cluster) reach(ctx context.Context, address string) error {
+	conn, err := realnode.Hub{Socket: c.hubSocket()}.Dial(ctx, address)
 	if err != nil {
 		return err
 	}
 	if err := conn.Close(); err != nil {
-		return fmt.Errorf("closing a connection to the Ingress controller: %w", err)
-	}
-	if err := c.install(ctx, ingressobjects.Objects()); err != nil {
-		return fmt.Errorf("creating the objects of the Ingress controller: %w", err)
+		return fmt.Errorf("closing a connection to %s: %w", address, err)
 	}
 	return nil
 }

@@ -25,11 +25,13 @@ type RealNodes struct {
 	Images []string
 	// Ingress starts an Ingress controller: see Sandbox.Ingress.
 	Ingress bool
+	// Metrics starts metrics-server, for HorizontalPodAutoscalers and kubectl top.
+	Metrics bool
 }
 
 // request returns what the cluster is started with.
 func (n *RealNodes) request() environment.RealNodes {
-	return environment.RealNodes{NodePrograms: n.Programs.Dir, Images: n.Images, Ingress: n.Ingress}
+	return environment.RealNodes{NodePrograms: n.Programs.Dir, Images: n.Images, Ingress: n.Ingress, Metrics: n.Metrics}
 }
 
 // startInPods builds the images of the operators, and installs the operators with their Deployments. With WithoutOperators

@@ -11,6 +11,7 @@
 //	/write/PATH?text=TEXT    writes a file, and returns when it is stored
 //	/size/PATH               the size of the file system in bytes
 //	/allocate?bytes=NUMBER   allocates memory and keeps it
+//	/compute?for=DURATION    uses a processor for a time after the response
 //	/get?url=URL             the response to a GET request, within a second
 //
 // With -get URL it serves nothing: it prints the response to a GET request, for another host with -host HOST. It fails
@@ -31,6 +32,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -154,6 +156,11 @@ func handlers() *http.ServeMux {
 		err := syscall.Statfs("/"+r.PathValue("path"), &s)
 		respond(w, strconv.FormatInt(int64(s.Blocks)*s.Frsize, 10), err) //nolint:gosec // no file system has 2^63 bytes
 	})
+	mux.HandleFunc("/compute", func(w http.ResponseWriter, r *http.Request) {
+		duration, err := time.ParseDuration(r.FormValue("for"))
+		go compute(duration)
+		respond(w, "", err)
+	})
 	mux.HandleFunc("/get", func(w http.ResponseWriter, r *http.Request) {
 		var text strings.Builder
 		err := get(&text, r.FormValue("url"), "")
@@ -172,6 +179,13 @@ func handlers() *http.ServeMux {
 		respond(w, strconv.Itoa(len(kept)), err)
 	})
 	return mux
+}
+
+// compute uses a processor for a time.
+func compute(duration time.Duration) {
+	for start := time.Now(); time.Since(start) < duration; {
+		runtime.Gosched()
+	}
 }
 
 // store writes a file that survives the loss of the node's power.

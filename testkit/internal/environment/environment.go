@@ -61,6 +61,7 @@ type RealNodes struct {
 	NodeLease      time.Duration `json:"nodeLease,omitempty"`
 	RestartBackoff time.Duration `json:"restartBackoff,omitempty"`
 	Ingress        bool          `json:"ingress,omitempty"`
+	Metrics        bool          `json:"metrics,omitempty"`
 }
 
 // A Lease is the use of an environment. It ends with Release or with the process, whichever is first.

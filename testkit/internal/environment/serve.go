@@ -112,7 +112,7 @@ func (s *server) start(ctx context.Context) error {
 		Progress:     func(format string, args ...any) { s.progress.publish(fmt.Sprintf(format, args...)) },
 		Started:      s.record,
 		NodePrograms: s.spec.Real.NodePrograms, Images: s.spec.Real.Images, NodeLease: s.spec.Real.NodeLease,
-		RestartBackoff: s.spec.Real.RestartBackoff, Ingress: s.spec.Real.Ingress,
+		RestartBackoff: s.spec.Real.RestartBackoff, Ingress: s.spec.Real.Ingress, Metrics: s.spec.Real.Metrics,
 	})
 	if err != nil {
 		return err

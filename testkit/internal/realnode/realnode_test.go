@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) {
 	testkit.Main(m, testkit.Env{Real: &testkit.RealNodes{
-		Lease: 4 * time.Second, RestartBackoff: time.Second, Ingress: true,
+		Lease: 4 * time.Second, RestartBackoff: time.Second, Ingress: true, Metrics: true,
 	}})
 }
 

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	testkit.Main(m, testkit.Env{
 		CRDs: "../../config/crd", RBAC: "../../config/rbac", AddToScheme: v1.AddToScheme,
 		AdmissionPolicies: "../../config/access/fence.yaml",
-		Real:              &testkit.RealNodes{Ingress: true},
+		Real:              &testkit.RealNodes{Ingress: true, Metrics: true},
 	})
 }
 

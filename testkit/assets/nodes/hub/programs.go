@@ -18,7 +18,11 @@ import (
 // restartInterval is the pause before a program that has ended is started again.
 const restartInterval = time.Second
 
-// startPrograms starts what a cluster runs beside its nodes: the DNS server, and the controllers of volumes and Ingresses.
+// metricsInterval is between two reads of the metrics of all pods. Kubelet measures each 10 s.
+const metricsInterval = 15 * time.Second
+
+// startPrograms starts what a cluster runs beside its nodes: the DNS server, the controllers of volumes and Ingresses, and
+// the metrics API.
 func (h *hub) startPrograms() error {
 	corefile := filepath.Join(h.Dir, "Corefile")
 	if err := h.writeDNS(corefile); err != nil {
@@ -35,6 +39,9 @@ func (h *hub) startPrograms() error {
 	}
 	if h.IngressToken != "" {
 		programs[spec.Ingress] = h.ingressArgs()
+	}
+	if h.MetricsKubeconfig != "" {
+		programs[spec.Metrics] = h.metricsArgs()
 	}
 	for program, args := range programs {
 		command := system.Command{
@@ -56,5 +63,16 @@ func (h *hub) ingressArgs() []string {
 		"--certificate-authority", h.ClientCA, "--token-file", h.IngressToken,
 		"--class", ingressobjects.Class, "--service", ingressobjects.Service,
 		"--http", spec.IngressHTTP, "--https", spec.IngressHTTPS,
+	}
+}
+
+// metricsArgs returns the arguments of metrics-server. The certificates of kubelets have no authority.
+func (h *hub) metricsArgs() []string {
+	return []string{
+		"--kubeconfig", h.MetricsKubeconfig, "--authentication-kubeconfig", h.MetricsKubeconfig,
+		"--authorization-kubeconfig", h.MetricsKubeconfig,
+		"--bind-address", spec.HubAddress, "--secure-port", strconv.Itoa(spec.MetricsPort),
+		"--cert-dir", filepath.Join(h.Dir, spec.Metrics), "--metric-resolution", metricsInterval.String(),
+		"--kubelet-insecure-tls", "--kubelet-preferred-address-types", "InternalIP",
 	}
 }

@@ -7,8 +7,8 @@ import (
 
 // The addresses exist only in network namespaces that have no other ones: they cannot conflict with those of the machine.
 const (
-	// HubAddress is the address of the API server, the DNS server, the image registry and the Ingress controller in the
-	// network of the nodes.
+	// HubAddress is the address of the API server, the DNS server, the image registry, the Ingress controller and the
+	// metrics API in the network of the nodes.
 	HubAddress = "10.88.0.1"
 	// PodNetwork has the addresses of all pods.
 	PodNetwork = "10.244.0.0/16"
@@ -20,6 +20,8 @@ const (
 	// IngressHTTP and IngressHTTPS are the addresses of the Ingress controller.
 	IngressHTTP  = HubAddress + ":80"
 	IngressHTTPS = HubAddress + ":443"
+	// MetricsPort is the port of the metrics API's server at HubAddress.
+	MetricsPort = 4443
 	// MaxNodes is the greatest number of nodes.
 	MaxNodes = 250
 )

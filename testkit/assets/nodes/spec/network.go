@@ -32,6 +32,8 @@ type Network struct {
 	RestartBackoffSeconds int `json:"restartBackoffSeconds,omitempty"`
 	// IngressToken is the file with the token of the Ingress controller. Empty means that there is none.
 	IngressToken string `json:"ingressToken,omitempty"`
+	// MetricsKubeconfig has the credentials of the metrics API's server. Empty means that there is none.
+	MetricsKubeconfig string `json:"metricsKubeconfig,omitempty"`
 }
 
 // A Node is a node of a Network.
@@ -66,6 +68,8 @@ const (
 	Sidecars = "sidecars"
 	// Ingress is the Ingress controller, an executable of its own.
 	Ingress = "ingress"
+	// Metrics is the server of the metrics API, an executable of its own.
+	Metrics = "metrics-server"
 	// Pause is the first process of each pod, an executable of its own.
 	Pause = "pause"
 )
@@ -79,4 +83,5 @@ const (
 	NodeGroup      = "system:nodes"
 	ProxyUser      = "system:kube-proxy"
 	IngressUser    = "testkit:ingress"
+	MetricsUser    = "testkit:metrics"
 )

@@ -61,7 +61,7 @@ func (c *command) runSandbox(ctx context.Context, k *controller, v view, o upOpt
 	}
 	var realNodes *sandbox.RealNodes
 	if o.real {
-		realNodes = &sandbox.RealNodes{Programs: nodes, Images: o.images, Ingress: true}
+		realNodes = &sandbox.RealNodes{Programs: nodes, Images: o.images, Ingress: true, Metrics: true}
 	}
 	box, err := sandbox.Start(ctx, sandbox.Options{
 		Projects: o.projects, Nodes: o.nodes, Assets: set, Existing: o.existing, WithoutOperators: o.bare, Dir: k.state.Data,
