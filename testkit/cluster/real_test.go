@@ -4,6 +4,7 @@ package cluster_test
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -170,6 +171,10 @@ func TestRealIsKilled(t *testing.T) {
 		}
 		return strings.Fields(string(out))
 	}
+	var network spec.Network
+	data, err := os.ReadFile(filepath.Join(c.Dir(), "network.json"))
+	check(t, err)
+	check(t, json.Unmarshal(data, &network))
 	const programs = 8 // hub and driver of volumes twice, and four others
 	if found := inside(); len(found) < programs {
 		t.Fatalf("only %q run", found)
@@ -182,12 +187,10 @@ func TestRealIsKilled(t *testing.T) {
 		return !strings.Contains(string(out), c.Dir()), err
 	})
 	check(t, c.Stop())
-	groups, err := filepath.Glob("/sys/fs/cgroup/*/" + spec.IDPrefix + "*/node-0")
+	groups, err := filepath.Glob("/sys/fs/cgroup/*/" + network.ID)
 	check(t, err)
-	for _, group := range groups {
-		if procs, err := os.ReadFile(filepath.Join(group, "cgroup.procs")); err == nil && len(procs) == 0 {
-			t.Errorf("%s is left", group)
-		}
+	if len(groups) > 0 {
+		t.Errorf("the groups %q are left", groups)
 	}
 }
 
