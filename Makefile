@@ -43,7 +43,7 @@ help: ## List the targets
 
 ##@ Try it
 
-.PHONY: up down kubeconfig attacks olm demo $(TESTKIT) $(ENGINE)
+.PHONY: up check-root down kubeconfig attacks olm demo $(TESTKIT) $(ENGINE)
 $(TESTKIT): # always: the go command decides if there is something to build
 	@test -e $@ || echo 'Compiling testkit and what it builds on: 2 to 4 minutes on 2 cores, once' >&2
 	@go build -o $@ ./testkit/cmd/testkit
@@ -51,8 +51,12 @@ $(TESTKIT): # always: the go command decides if there is something to build
 $(ENGINE):
 	@go build -o $@ ./sdk/cmd/homeostat-engine
 
+# testkit checks it as well, after it was compiled.
+check-root:
+	@test "$$(id -u)" = 0 || { echo 'make up: REAL=1 needs root, because it makes namespaces, mounts and control groups' >&2; exit 2; }
+
 # CONTEXT has to be on the command line: a variable in the environment is no consent to use a cluster.
-up: $(TESTKIT) ## Run a cluster with every operator and its sample until Ctrl-C (DETACH=1: until make down; BARE=1: without operators; REAL=1: on real nodes; CONTEXT=NAME: use your cluster)
+up: $(if $(REAL),check-root) $(TESTKIT) ## Run a cluster with every operator and its sample until Ctrl-C (DETACH=1: until make down; BARE=1: without operators; REAL=1: on real nodes; CONTEXT=NAME: use your cluster)
 	@$(if $(REAL),$(MAKE) --no-print-directory images-base >&2)
 	@$(TESTKIT) up $(if $(REAL),--real --images build/images-base) $(if $(NODES),--nodes $(NODES)) $(if $(DETACH),--detach) $(if $(BARE),--bare) $(if $(filter command,$(origin CONTEXT)),--context '$(CONTEXT)') $(OPERATORS)
 

@@ -136,6 +136,7 @@ func TestReal(t *testing.T) {
 	if moved.Spec.NodeName == node.Name {
 		t.Errorf("the pod is still on %s", node.Name)
 	}
+	checkResults(t, moved.Name)
 	if out := get(t, client, "http://web"); out != "stored of "+moved.Name {
 		t.Errorf("on the other node came %q", out)
 	}
@@ -144,6 +145,18 @@ func TestReal(t *testing.T) {
 	eventually(t, "the node is not ready", nodeIs(client, node.Name, false))
 	check(t, hub(c).ActOnNode(t.Context(), node.Name, "start"))
 	eventually(t, "the node is ready", nodeIs(client, node.Name, true))
+}
+
+// checkResults fails the test if plugins of the network have written about a pod into the machine's folder.
+func checkResults(t *testing.T, pod string) {
+	t.Helper()
+	files, err := filepath.Glob("/var/lib/cni/results/*")
+	check(t, err)
+	for _, file := range files {
+		if data, err := os.ReadFile(file); err == nil && strings.Contains(string(data), pod) {
+			t.Errorf("%s of the machine is about pod %s", file, pod)
+		}
+	}
 }
 
 // The end of the hub, however it comes, is the end of all processes of the nodes, and of their mounts.

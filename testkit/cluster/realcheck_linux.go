@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -25,6 +26,10 @@ var packages = map[string]string{
 func CheckReal() error {
 	if os.Geteuid() != 0 {
 		return errors.New("real nodes need root, because they make namespaces, mounts and control groups: use sudo")
+	}
+	if users, err := os.ReadFile("/proc/self/uid_map"); err == nil && !isInitial(string(users)) {
+		return errors.New("real nodes need root of the machine, not of a user namespace, because they mount file systems: " +
+			"use sudo, or a container without user namespaces")
 	}
 	if _, err := system.FindCgroups(spec.IDPrefix); err != nil {
 		return fmt.Errorf("real nodes need control groups: %w", err)
@@ -47,6 +52,12 @@ func CheckReal() error {
 	slices.Sort(missing)
 	return fmt.Errorf("real nodes need %s; on Debian: apt-get install %s",
 		strings.Join(missing, ", "), strings.Join(slices.Sorted(maps.Keys(install)), " "))
+}
+
+// isInitial reports whether a uid_map of proc(5) is that of the first user namespace, which has all users.
+func isInitial(users string) bool {
+	const all = 1<<32 - 1
+	return slices.Equal(strings.Fields(users), []string{"0", "0", strconv.Itoa(all)})
 }
 
 // checkNamespaces makes the namespaces of a node and a firewall in them. A container may forbid one, and a kernel may not

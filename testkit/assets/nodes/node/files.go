@@ -25,6 +25,7 @@ const (
 	kubeletDir = "/var/lib/kubelet"
 	pluginDir  = kubeletDir + "/plugins/volumes"
 	cniDir     = "/etc/cni/net.d"
+	cniResults = "/var/lib/cni" // of the plugins; each pod has files there, also after it was killed
 	socketFile = "/run/containerd/containerd.sock"
 )
 
@@ -48,7 +49,7 @@ func (n *node) mount(cgroups system.Cgroups) error {
 	if err := n.mountDisk(); err != nil {
 		return err
 	}
-	if err := system.MountAll(system.Tmpfs("/etc/cni")); err != nil {
+	if err := system.MountAll(system.Tmpfs("/etc/cni"), system.Tmpfs(cniResults)); err != nil {
 		return err
 	}
 	for _, dir := range onDisk {

@@ -93,7 +93,8 @@ func run(c *Config) error {
 // startPrograms starts containerd, kubelet, kube-proxy and the driver of volumes, and starts each again when it ends.
 func (n *node) startPrograms() error {
 	for name, args := range n.programs() {
-		command := system.Command{Args: args, Log: n.log(name)}
+		// runc leaves a file in the temporary folder when an exec is killed.
+		command := system.Command{Args: args, Log: n.log(name), Env: []string{"TMPDIR=" + runDir}}
 		child, err := n.init.Start(command)
 		if err != nil {
 			return err
