@@ -340,11 +340,9 @@ func readyText(s status, stop string) []string {
 	}
 	parts := []string{use}
 	if s.WithoutOperators && len(s.Dirs) > 0 {
-		run := "its pods run as processes here: "
-		if s.Real {
-			run = "its pods run on the nodes: "
-		}
-		parts = append(parts, "Nothing is installed. As soon as you install an operator, "+run+installCommand(s.Dirs[0]))
+		where := map[bool]string{false: "as processes here", true: "on the nodes"}[s.Real]
+		parts = append(parts, "Nothing is installed. As soon as you install an operator, its pods run "+where+": "+
+			installCommand(s.Dirs[0]))
 	}
 	if s.Ingress.HTTP != "" {
 		parts = append(parts, "Ingresses are served at "+s.Ingress.HTTP+", and with TLS at "+s.Ingress.HTTPS+":\n\n"+
