@@ -73,7 +73,7 @@ var (
 	}
 	nodes = &product{
 		binary: spec.Program, article: "the", title: "programs of nodes", verb: "are", prefix: "nodes-",
-		duration: "about 9 minutes", systems: []string{"linux"},
+		duration: "about 3 minutes after a build of the control plane, or else 10,", systems: []string{"linux"},
 		programs: nodePrograms, alone: []string{spec.Pause, spec.Sidecars, spec.Ingress, spec.Metrics}, sources: nodeSources,
 		modules: []module{
 			{dir: "nodes", executables: []executable{{spec.Program, "."}, {spec.Pause, "./pause"}}},

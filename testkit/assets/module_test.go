@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -39,34 +40,58 @@ var needed = map[string][]string{
 	"nodes/metrics":         {"sigs.k8s.io/metrics-server/cmd/metrics-server/app"},
 }
 
+// listed returns a line for each package that the programs of a module need on a system: the template of `go list -f`.
+func listed(t *testing.T, m module, dir, system, template string) []string {
+	t.Helper()
+	goos, goarch, _ := strings.Cut(system, "/")
+	args := []string{"list", "-mod=readonly", "-deps", "-f", template}
+	for _, e := range m.executables {
+		args = append(args, e.pkg)
+	}
+	cmd := exec.CommandContext(t.Context(), "go", args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly", "GOOS="+goos, "GOARCH="+goarch, "CGO_ENABLED=0")
+	out, err := cmd.Output()
+	if err != nil {
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+			t.Log(string(exit.Stderr))
+		}
+		t.Fatalf("%s: %v", system, err)
+	}
+	return strings.Fields(string(out))
+}
+
 // The embedded modules are invisible to the Go tool and to linters, so only this test detects a broken one.
 func TestModuleResolves(t *testing.T) {
 	eachModule(t, func(t *testing.T, m module, dir string) {
-		targets := []string{"linux/" + runtime.GOARCH}
+		systems := []string{"linux/" + runtime.GOARCH}
 		if m.dir == controlPlane.binary {
-			targets = append(targets, "darwin/arm64")
+			systems = append(systems, "darwin/arm64")
 		}
-		for _, target := range targets {
-			goos, goarch, _ := strings.Cut(target, "/")
-			args := []string{"list", "-mod=readonly", "-deps", "-f", "{{.ImportPath}}"}
-			for _, e := range m.executables {
-				args = append(args, e.pkg)
-			}
-			cmd := exec.CommandContext(t.Context(), "go", args...)
-			cmd.Dir = dir
-			cmd.Env = append(os.Environ(),
-				"GOWORK=off", "GOFLAGS=-mod=readonly", "GOOS="+goos, "GOARCH="+goarch, "CGO_ENABLED=0")
-			out, err := cmd.Output()
-			if err != nil {
-				if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-					t.Log(string(exit.Stderr))
-				}
-				t.Fatalf("%s: %v", target, err)
-			}
+		for _, system := range systems {
+			packages := listed(t, m, dir, system, "{{.ImportPath}}")
 			for _, want := range needed[m.dir] {
-				if !strings.Contains(string(out), want+"\n") {
-					t.Errorf("%s: the module does not need %s", target, want)
+				if !slices.Contains(packages, want) {
+					t.Errorf("%s: the module does not need %s", system, want)
 				}
+			}
+		}
+	})
+}
+
+// A package that two modules use in different versions would be compiled twice, with all packages that import it.
+func TestModulesAgree(t *testing.T) {
+	const template = `{{with .Module}}{{.Path}}@{{with .Replace}}{{.Version}}{{else}}{{.Version}}{{end}}{{end}}`
+	versions := map[string]string{} // those of the control plane, which comes first
+	eachModule(t, func(t *testing.T, m module, dir string) {
+		for _, used := range listed(t, m, dir, "linux/"+runtime.GOARCH, template) {
+			path, version, _ := strings.Cut(used, "@")
+			if m.dir == controlPlane.binary {
+				versions[path] = version
+			}
+			if want := versions[path]; want != "" && want != version {
+				t.Errorf("%s has version %s, and the control plane %s", path, version, want)
+				versions[path] = "" // once
 			}
 		}
 	})
