@@ -49,6 +49,11 @@ func parent(c *spec.Network) error {
 	if err != nil {
 		return err
 	}
+	release, err := cgroups.Hold() // against other networks that start
+	if err != nil {
+		return err
+	}
+	defer release()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	runtime.LockOSThread() // the signal is sent when the thread that started the process ends

@@ -67,18 +67,10 @@ func (c Cgroups) dirs() []string {
 	return dirs
 }
 
-// joinAttempts bounds the attempts to join a group.
-const joinAttempts = 10
-
 // Join makes the group and moves this process into it.
 func (c Cgroups) Join() error {
 	for _, dir := range c.dirs() {
-		err := join(dir)
-		// Another network that starts may remove the group as long as it is empty: see RemoveUnusedCgroups.
-		for attempt := 1; errors.Is(err, os.ErrNotExist) && attempt < joinAttempts; attempt++ {
-			err = join(dir)
-		}
-		if err != nil {
+		if err := join(dir); err != nil {
 			return fmt.Errorf("joining a control group: %w", err)
 		}
 	}
@@ -154,7 +146,71 @@ func (c Cgroups) Remove() error {
 	return errors.Join(errs...)
 }
 
-// RemoveUnusedCgroups removes the groups below the root whose names begin with a prefix, if they have no process.
+// Hold makes the group and locks it, so that RemoveUnusedCgroups leaves it and all groups below it, with and without
+// processes. The end of this process releases it, too.
+func (c Cgroups) Hold() (release func(), err error) {
+	var held []*os.File
+	release = func() {
+		for _, f := range held {
+			_ = f.Close()
+		}
+	}
+	for _, dir := range c.dirs() {
+		f, err := hold(dir)
+		if err != nil {
+			release()
+			return nil, fmt.Errorf("locking a control group: %w", err)
+		}
+		held = append(held, f)
+	}
+	return release, nil
+}
+
+// hold makes and locks a folder. If the folder is removed in between, hold makes it again.
+func hold(dir string) (*os.File, error) {
+	for {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return nil, err
+		}
+		f, err := lock(dir, 0)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		locked, err := f.Stat()
+		if err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+		if now, err := os.Stat(dir); err == nil && os.SameFile(locked, now) {
+			return f, nil
+		}
+		if err := f.Close(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// lock opens a folder and locks it.
+func lock(dir string, flags int) (*os.File, error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		if err = unix.Flock(int(f.Fd()), unix.LOCK_EX|flags); !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// RemoveUnusedCgroups removes the groups below the root whose names begin with a prefix, unless a process holds or uses
+// them.
 func RemoveUnusedCgroups(prefix string) error {
 	root, err := FindCgroups("")
 	if err != nil {
@@ -166,7 +222,14 @@ func RemoveUnusedCgroups(prefix string) error {
 			return fmt.Errorf("finding control groups: %w", err)
 		}
 		for _, group := range groups {
+			f, err := lock(group, unix.LOCK_NB)
+			if err != nil {
+				continue // another process holds it, or has removed it
+			}
 			_ = removeCgroup(group) // it is busy if it has a process
+			if err := f.Close(); err != nil {
+				return fmt.Errorf("unlocking a control group: %w", err)
+			}
 		}
 	}
 	return nil
