@@ -43,18 +43,26 @@ func (h Hub) LoadProgram(ctx context.Context, image, program string) error {
 		return fmt.Errorf("making image %s: %w", image, err)
 	}
 	defer func() { _ = file.Close() }()
+	info, err := file.Stat()
+	if err != nil {
+		return fmt.Errorf("making image %s: %w", image, err)
+	}
 	path := "/programs/" + url.PathEscape(filepath.Base(program)) + "?image=" + url.QueryEscape(image)
-	return h.do(ctx, http.MethodPut, path, file)
+	return h.do(ctx, http.MethodPut, path, io.NewSectionReader(file, 0, info.Size()))
 }
 
-func (h Hub) do(ctx context.Context, method, path string, body io.Reader) error {
+func (h Hub) do(ctx context.Context, method, path string, body *io.SectionReader) error {
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", h.Socket)
 	}}
 	defer transport.CloseIdleConnections()
-	request, err := http.NewRequestWithContext(ctx, method, "http://hub"+path, body)
+	request, err := http.NewRequestWithContext(ctx, method, "http://hub"+path, http.NoBody)
 	if err != nil {
 		return fmt.Errorf("asking the hub of the nodes: %w", err)
+	}
+	if body != nil {
+		request.Body = io.NopCloser(body)
+		request.ContentLength = body.Size()
 	}
 	response, err := (&http.Client{Transport: transport}).Do(request)
 	if err != nil {

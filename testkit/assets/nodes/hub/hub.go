@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"runtime"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -80,11 +81,12 @@ func parent(c *spec.Network) error {
 type hub struct {
 	*spec.Network
 
-	init   *system.Init
-	images http.Handler // the registry
-	blobs  *blobs       // of the registry
-	bridge *network
-	nodes  []*machine
+	init     *system.Init
+	images   http.Handler // the registry
+	blobs    *blobs       // of the registry
+	programs sync.Mutex   // held while an image of a program is made
+	bridge   *network
+	nodes    []*machine
 }
 
 func run(c *spec.Network) error {

@@ -46,11 +46,16 @@ func (h *hub) addProgram(name, file string, data []byte) error {
 	return putManifest(h.images, archivedImage{name: name, mediaType: mediaType, manifest: manifest})
 }
 
-// handleProgram serves a request with a static program, and makes an image of it: see serve.
+// handleProgram serves a request with a static program, and makes an image of it: see serve. It reads one program at a time,
+// because an image takes twice the memory of its program.
 func (h *hub) handleProgram(w http.ResponseWriter, r *http.Request) {
-	data, err := io.ReadAll(r.Body)
+	h.programs.Lock()
+	defer h.programs.Unlock()
+	var data bytes.Buffer
+	data.Grow(int(max(r.ContentLength, 0)) + bytes.MinRead) // reading makes it larger otherwise
+	_, err := data.ReadFrom(r.Body)
 	if err == nil {
-		err = h.addProgram(r.FormValue("image"), r.PathValue("file"), data)
+		err = h.addProgram(r.FormValue("image"), r.PathValue("file"), data.Bytes())
 	}
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)

@@ -20,8 +20,9 @@ const user = "65532:65532"
 // FromProgram returns an image with a static program in its root folder, which is what a container of it runs. Nothing is
 // compressed.
 func FromProgram(file string, data []byte) (v1.Image, error) {
-	const mode = 0o755
+	const mode, headers = 0o755, 4 << 10
 	var layer bytes.Buffer
+	layer.Grow(len(data) + headers)
 	w := tar.NewWriter(&layer)
 	err := w.WriteHeader(&tar.Header{Name: file, Mode: mode, Size: int64(len(data)), Typeflag: tar.TypeReg})
 	if err == nil {
