@@ -200,7 +200,8 @@ func render(dir string) ([]*unstructured.Unstructured, error) {
 
 // findMain returns the package of the operator's program: the only one in the folder, or the one in a usual place.
 func (p *Project) findMain(ctx context.Context) (string, error) {
-	cmd := exec.CommandContext(ctx, "go", "list", "-f", `{{if eq .Name "main"}}{{.Dir}} {{.ImportPath}}{{end}}`, "./...")
+	const programsOnly = `{{if eq .Name "main"}}{{.Dir}} {{.ImportPath}}{{end}}`
+	cmd := exec.CommandContext(ctx, "go", "list", "-find", "-f", programsOnly, "./...")
 	cmd.Dir = p.Dir
 	out, err := cmd.Output()
 	if err != nil {

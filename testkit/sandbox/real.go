@@ -37,16 +37,14 @@ func (n *RealNodes) request() environment.RealNodes {
 // startInPods builds the images of the operators, and installs the operators with their Deployments. With WithoutOperators
 // it makes only the images available.
 func (s *Sandbox) startInPods(ctx context.Context, programs []string) error {
-	for i, p := range s.opts.Projects {
+	return s.forEachProject(ctx, func(ctx context.Context, i int, p *Project) error {
 		s.report("making the image of operator %s", p.Name)
 		if err := s.pushImage(ctx, p, programs[i]); err != nil {
 			return fmt.Errorf("installing operator %s: %w", p.Name, err)
 		}
-	}
-	if s.opts.WithoutOperators {
-		return nil
-	}
-	for _, p := range s.opts.Projects {
+		if s.opts.WithoutOperators {
+			return nil
+		}
 		if err := s.install(ctx, p); err != nil {
 			return err
 		}
@@ -59,8 +57,8 @@ func (s *Sandbox) startInPods(ctx context.Context, programs []string) error {
 		if err := manifest.Install(ctx, s.config, []*unstructured.Unstructured{u}); err != nil {
 			return fmt.Errorf("installing operator %s: %w", p.Name, err)
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // pushImage makes an image with the program of an operator, and gives it to the nodes under the name in the operator's

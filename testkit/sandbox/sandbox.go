@@ -113,17 +113,27 @@ func (s *Sandbox) start(ctx context.Context) error {
 	if s.opts.Real != nil {
 		return s.startInPods(ctx, programs)
 	}
-	for i, p := range s.opts.Projects {
+	operators := make([]*OperatorProcess, len(s.opts.Projects))
+	err := s.forEachProject(ctx, func(ctx context.Context, i int, p *Project) (err error) {
 		if err := s.install(ctx, p); err != nil {
 			return err
 		}
-		op, err := s.startOperator(ctx, p, programs[i])
-		if err != nil {
-			return err
-		}
-		s.operators = append(s.operators, op)
+		operators[i], err = s.startOperator(ctx, p, programs[i])
+		return err
+	})
+	if err == nil {
+		s.operators = operators
 	}
-	return nil
+	return err
+}
+
+// forEachProject calls a function for all projects at the same time, with the index of each.
+func (s *Sandbox) forEachProject(ctx context.Context, f func(context.Context, int, *Project) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for i, p := range s.opts.Projects {
+		group.Go(func() error { return f(ctx, i, p) })
+	}
+	return group.Wait()
 }
 
 // build compiles the programs of all operators and returns their files in the order of the projects.
@@ -133,14 +143,10 @@ func (s *Sandbox) build(ctx context.Context) ([]string, error) {
 	}
 	compile(ctx, s.opts.Projects)
 	programs := make([]string, len(s.opts.Projects))
-	group, ctx := errgroup.WithContext(ctx)
-	for i, p := range s.opts.Projects {
-		group.Go(func() (err error) {
-			programs[i], err = p.Build(ctx)
-			return err
-		})
-	}
-	return programs, group.Wait()
+	return programs, s.forEachProject(ctx, func(ctx context.Context, i int, p *Project) (err error) {
+		programs[i], err = p.Build(ctx)
+		return err
+	})
 }
 
 // startWithoutOperators connects to a cluster and runs the projects' pods once they are installed.
@@ -231,31 +237,40 @@ func (s *Sandbox) refuseDeployed(ctx context.Context, p *Project) error {
 	return nil
 }
 
-// ApplySamples applies the samples of all operators. Samples without a namespace are created in the namespace default.
-// Samples that the nodes cannot serve are left out: see Project.
+// ApplySamples applies the samples of all operators: those of one operator in their order, and those of several operators at
+// the same time. Samples without a namespace are created in the namespace default. Samples that the nodes cannot serve are
+// left out: see Project.
 func (s *Sandbox) ApplySamples(ctx context.Context) error {
 	leftOut, folder := s.leftOut()
 	for _, u := range leftOut {
 		s.report("leaving out sample %s %s, which config/%s does not have", u.GetKind(), u.GetName(), folder)
 	}
-	for _, u := range s.Samples() {
-		namespaced, err := s.client.IsObjectNamespaced(u)
-		if err != nil {
-			return fmt.Errorf("applying sample %s %s: %w", u.GetKind(), u.GetName(), err)
+	// The webhooks of one operator delay its samples until it runs.
+	return s.forEachProject(ctx, func(ctx context.Context, _ int, p *Project) error {
+		for _, u := range s.samplesOf(p) {
+			if err := s.createSample(ctx, u); err != nil {
+				return err
+			}
 		}
-		if namespaced && u.GetNamespace() == "" {
-			u.SetNamespace("default")
-		}
-		s.report("applying sample %s %s", u.GetKind(), u.GetName())
-		u = u.DeepCopy()
-		if err := noteLastApplied(u); err != nil {
-			return fmt.Errorf("applying sample %s %s: %w", u.GetKind(), u.GetName(), err)
-		}
-		if err := s.applySample(ctx, u); err != nil {
-			return err
-		}
+		return nil
+	})
+}
+
+// createSample applies a sample, in the namespace default unless it has one.
+func (s *Sandbox) createSample(ctx context.Context, u *unstructured.Unstructured) error {
+	namespaced, err := s.client.IsObjectNamespaced(u)
+	if err != nil {
+		return fmt.Errorf("applying sample %s %s: %w", u.GetKind(), u.GetName(), err)
 	}
-	return nil
+	if namespaced && u.GetNamespace() == "" {
+		u.SetNamespace("default")
+	}
+	s.report("applying sample %s %s", u.GetKind(), u.GetName())
+	u = u.DeepCopy()
+	if err := noteLastApplied(u); err != nil {
+		return fmt.Errorf("applying sample %s %s: %w", u.GetKind(), u.GetName(), err)
+	}
+	return s.applySample(ctx, u)
 }
 
 // noteLastApplied sets the annotation of `kubectl apply`. Without it kubectl would print a warning when a user applies
@@ -278,15 +293,22 @@ func noteLastApplied(u *unstructured.Unstructured) error {
 
 // Samples returns the samples of all operators for this cluster, or none with Options.WithoutOperators.
 func (s *Sandbox) Samples() []*unstructured.Unstructured {
+	var samples []*unstructured.Unstructured
+	for _, p := range s.opts.Projects {
+		samples = append(samples, s.samplesOf(p)...)
+	}
+	return samples
+}
+
+// samplesOf returns the samples of one operator.
+func (s *Sandbox) samplesOf(p *Project) []*unstructured.Unstructured {
 	if s.opts.WithoutOperators {
 		return nil
 	}
-	var samples []*unstructured.Unstructured
-	for _, p := range s.opts.Projects {
-		samples = append(samples, p.Samples...)
-	}
 	leftOut, _ := s.leftOut()
-	return slices.DeleteFunc(samples, func(u *unstructured.Unstructured) bool { return slices.Contains(leftOut, u) })
+	return slices.DeleteFunc(slices.Clone(p.Samples), func(u *unstructured.Unstructured) bool {
+		return slices.Contains(leftOut, u)
+	})
 }
 
 // leftOut returns the samples that the nodes of this cluster cannot serve, and the folder of config that leaves them out.

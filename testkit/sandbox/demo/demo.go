@@ -61,7 +61,8 @@ func (e *Env) Printf(format string, args ...any) { fmt.Fprintf(e.out, "   "+form
 
 // Seconds formats a duration in seconds, to the hundredth: for example "1.52 s" or "8 s".
 func Seconds(d time.Duration) string {
-	return fmt.Sprintf("%g s", d.Round(10*time.Millisecond).Seconds())
+	const hundredth = time.Second / 100
+	return fmt.Sprintf("%g s", float64(d.Round(hundredth)/hundredth)/float64(time.Second/hundredth))
 }
 
 // Main runs the demo on standard output and exits with code 1 if it fails. It must be the first call in main. The flag

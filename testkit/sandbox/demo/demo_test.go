@@ -50,7 +50,7 @@ func TestSteps(t *testing.T) {
 func TestSeconds(t *testing.T) {
 	t.Parallel()
 	for d, want := range map[time.Duration]string{
-		8 * time.Second: "8 s", 1523 * time.Millisecond: "1.52 s", 44 * time.Millisecond: "0.04 s", time.Minute: "60 s",
+		8 * time.Second: "8 s", 1684 * time.Millisecond: "1.68 s", 44 * time.Millisecond: "0.04 s", time.Minute: "60 s",
 	} {
 		if got := Seconds(d); got != want {
 			t.Errorf("Seconds(%s) = %q, want %q", d, got, want)

@@ -175,6 +175,7 @@ type state struct {
 	pods     []types.UID // by name
 	created  []time.Time // of the pods
 	kept     []string    // claims and the Secret, with their UIDs
+	volumes  []string    // their capacities, without repetitions
 	password string
 }
 
@@ -187,7 +188,7 @@ func (v state) ready() bool {
 func (v state) String() string {
 	s := &v.db.Status
 	return fmt.Sprintf("state %s, %s %s, %d of %d members work, %s each", s.State, s.Engine, s.CurrentVersion, s.ReadyReplicas,
-		s.Replicas, s.Storage)
+		s.Replicas, strings.Join(v.volumes, " or "))
 }
 
 func (s *steps) observe(ctx context.Context) (v state, err error) {
@@ -209,6 +210,9 @@ func (s *steps) observe(ctx context.Context) (v state, err error) {
 		claim, pod := &corev1.PersistentVolumeClaim{}, &corev1.Pod{}
 		if found(claim, fmt.Sprintf("data-%s-db-%d", name, member)) {
 			v.kept = append(v.kept, fmt.Sprintf("%s (%s)", claim.Name, claim.UID))
+			if capacity := claim.Status.Capacity.Storage().String(); !slices.Contains(v.volumes, capacity) {
+				v.volumes = append(v.volumes, capacity)
+			}
 		}
 		if found(pod, fmt.Sprintf("%s-db-%d", name, member)) {
 			v.pods = append(v.pods, pod.UID)

@@ -19,7 +19,8 @@ func TestDemo(t *testing.T) {
 		"2 of 2 members work, 100Gi each", "the primary is orders-db-db-0",
 		"200Gi each", "the pods are the same as before", "refused: a volume does not become smaller",
 		"and then the primary", "refused: the data of another major version cannot be read",
-		"claims and Secret stay", "with the same password", "The end.",
+		"claims and Secret stay", "with the same password: state Ready, postgresql 16, 2 of 2 members work, 200Gi each",
+		"The end.",
 	)
 	if err != nil {
 		t.Fatal(err)
