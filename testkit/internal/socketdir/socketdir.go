@@ -141,8 +141,9 @@ func (p Dir) Path() string { return filepath.Join(string(p.root), p.key) }
 // File returns the path of a file in the directory.
 func (p Dir) File(name string) string { return filepath.Join(p.Path(), name) }
 
-func (p Dir) lockFile() string { return p.Path() + ".lock" }
-func (p Dir) socket() string   { return p.File("socket") }
+func (p Dir) lockFile() string    { return p.Path() + ".lock" }
+func (p Dir) socket() string      { return p.File("socket") }
+func (p Dir) failureFile() string { return p.Path() + ".failure" }
 
 // Listen opens the socket. The caller holds the lock, and the directory is clean.
 func (p Dir) Listen() (*net.UnixListener, error) {
@@ -259,6 +260,33 @@ func (p Dir) Clean() error {
 		}
 	}
 	return nil
+}
+
+// WriteFailure records why the service has ended, outside of the directory, which is removed. The caller holds the lock.
+func (p Dir) WriteFailure(reason string) error {
+	if err := os.WriteFile(p.failureFile(), []byte(reason), 0o600); err != nil {
+		return fmt.Errorf("writing the reason of the end: %w", err)
+	}
+	return nil
+}
+
+// ReadFailure returns the last recorded reason and its time, or an error if there is none.
+func (p Dir) ReadFailure() (reason string, at time.Time, err error) {
+	data, err := os.ReadFile(p.failureFile())
+	if err != nil {
+		return "", at, fmt.Errorf("reading the reason of the end: %w", err)
+	}
+	info, err := os.Stat(p.failureFile())
+	if err != nil {
+		return "", at, fmt.Errorf("reading the reason of the end: %w", err)
+	}
+	return string(data), info.ModTime(), nil
+}
+
+// RemoveFailure removes the recorded reason, if there is one.
+func (p Dir) RemoveFailure() {
+	_ = os.Remove(p.failureFile())
+	_ = os.Remove(string(p.root)) // fails while there are other directories
 }
 
 // Remove removes the directory and its lock. The caller holds the lock and ends, or unlocks, right afterwards.

@@ -38,7 +38,7 @@ const widget = "../../../../sandbox/testdata/widget"
 // timeout far exceeds the duration of any action on an idle machine.
 const timeout = 2 * time.Minute
 
-// A world is a folder that isolates the commands of one test from other tests.
+// A workspace is a folder that isolates the commands of one test from other tests.
 type workspace struct {
 	t   *testing.T
 	dir string
@@ -124,7 +124,7 @@ func (w *workspace) nothingLeft() {
 	}
 }
 
-// processes returns the processes of this world.
+// processes returns the processes of this workspace.
 func (w *workspace) processes() []process.ID {
 	w.t.Helper()
 	files, err := filepath.Glob(filepath.Join(w.dir, "*", "*", "state.json"))
@@ -193,6 +193,11 @@ func TestBadInput(t *testing.T) {
 		"Folder":    {"not an operator", []string{"up", "/no/such"}, "testkit: operator /no/such: there is no such folder"},
 		"Twice":     {"they would overwrite each other", []string{"up", widget, widget}, "have the same name"},
 		"NoCommand": {"nothing to run", []string{"exec", "--workloads"}, "testkit: exec: which command?"},
+		"Images": {
+			"a typing error",
+			[]string{"up", "--real", "--images", "/no/such"},
+			"testkit: up: --images /no/such: there is no folder with this name that has files *.tar",
+		},
 		"Surplus": {
 			"down stops all there is",
 			[]string{"down", "x"},

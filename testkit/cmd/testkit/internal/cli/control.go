@@ -18,6 +18,7 @@ import (
 // Requests to a running sandbox.
 const (
 	askStatus = "status"
+	askView   = "view" // the status with the view, which costs requests to the API server
 	askStop   = "stop"
 )
 
@@ -42,8 +43,9 @@ type status struct {
 	Ready          bool     `json:"ready,omitempty"`
 	SampleCommands []string `json:"hints,omitempty"`
 	// Failure is the reason why it is about to end.
-	Failure string   `json:"failure,omitempty"`
-	View    snapshot `json:"view"`
+	Failure string `json:"failure,omitempty"`
+	// View is empty unless it was asked for.
+	View snapshot `json:"view,omitzero"`
 }
 
 // A controller serves the requests of other testkit commands in a running sandbox.
@@ -107,19 +109,30 @@ func (k *controller) answer(conn net.Conn) {
 		return
 	}
 	defer func() { _ = conn.Close() }()
-	if err := json.NewEncoder(conn).Encode(k.current()); err != nil {
+	s := k.current()
+	if question == askView {
+		s.View = k.view()
+	}
+	if err := json.NewEncoder(conn).Encode(s); err != nil {
 		return // the client has disconnected
 	}
 }
 
+// current returns the status without the view.
 func (k *controller) current() status {
 	k.mu.Lock()
-	s, takeSnapshot := k.status, k.takeSnapshot
+	defer k.mu.Unlock()
+	return k.status
+}
+
+func (k *controller) view() snapshot {
+	k.mu.Lock()
+	takeSnapshot := k.takeSnapshot
 	k.mu.Unlock()
-	if takeSnapshot != nil {
-		s.View = takeSnapshot()
+	if takeSnapshot == nil {
+		return snapshot{}
 	}
-	return s
+	return takeSnapshot()
 }
 
 // change modifies the status under its lock.
@@ -137,14 +150,29 @@ func (k *controller) started(id process.ID) {
 	_ = k.dir.WriteState(k.state)
 }
 
-// close removes the socket. The process ends right afterwards.
+// close removes the data and the socket. The process ends right afterwards. No command waits for the reason why a background
+// sandbox ends after it was ready: close records it, after it has removed the data, because the disk may be full.
 func (k *controller) close() error {
 	unlock, err := k.dir.Lock(context.Background())
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	return errors.Join(k.listener.Close(), os.RemoveAll(k.state.Data), k.dir.Remove())
+	err = os.RemoveAll(k.state.Data)
+	if failure := k.lateFailure(); failure != "" {
+		err = errors.Join(err, k.dir.WriteFailure(failure))
+	}
+	return errors.Join(err, k.listener.Close(), k.dir.Remove())
+}
+
+// lateFailure returns the reason of an end after the sandbox was ready.
+func (k *controller) lateFailure() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.status.Ready {
+		return ""
+	}
+	return k.status.Failure
 }
 
 // A client sends requests to the running sandbox.
@@ -164,9 +192,12 @@ func (c client) ask(question string) (*net.UnixConn, error) {
 	return conn, nil
 }
 
-func (c client) status() (status, error) {
+// status returns the status without the view.
+func (c client) status() (status, error) { return c.askAbout(askStatus) }
+
+func (c client) askAbout(question string) (status, error) {
 	var s status
-	conn, err := c.ask(askStatus)
+	conn, err := c.ask(question)
 	if err != nil {
 		return s, err
 	}
@@ -190,27 +221,6 @@ func (c client) stop(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	_, _ = io.Copy(io.Discard, conn)
 	return state.Owner.WaitEnd(ctx)
-}
-
-func (c *command) kubeconfig(args []string) error {
-	if err := c.noArguments("kubeconfig", args); err != nil {
-		return err
-	}
-	box, err := findSandbox()
-	if err != nil {
-		return err
-	}
-	s, err := box.status()
-	switch {
-	case errors.Is(err, errNotRunning):
-		return fmt.Errorf("%w; start it with %s", err, upCommand("", ""))
-	case err != nil:
-		return err
-	case s.Kubeconfig == "":
-		return errors.New("the control plane is still starting")
-	}
-	_, _ = fmt.Fprintln(c.out, s.Kubeconfig)
-	return nil
 }
 
 // A snapshot is the visible state of a sandbox.

@@ -27,8 +27,12 @@ func TestExistingCluster(t *testing.T) {
 func TestKubeconfigIsIgnored(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(file, []byte("clusters: ["), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	cmd := w.command("up", "--detach", widget)
-	cmd.Env = append(cmd.Env, "KUBECONFIG=/no/such")
+	cmd.Env = append(cmd.Env, "KUBECONFIG="+file)
 	check(t, "up", w.wait(cmd), 0, "KUBECONFIG is ignored, for this is a cluster of its own", "testkit up --context NAME",
 		"control plane ready at", "Everything is ready")
 }

@@ -112,7 +112,8 @@ func (c *command) stop(ctx context.Context, box client) error {
 	err := box.stop(ctx)
 	switch {
 	case errors.Is(err, errNotRunning):
-		c.say("nothing is running")
+		c.say("%s", box.notRunning())
+		box.dir.RemoveFailure()
 		return nil
 	case err == nil && s.Context != "":
 		c.say("%s", leftBehind(s.Context, s.Dirs))

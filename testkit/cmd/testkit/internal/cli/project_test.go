@@ -4,7 +4,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+
+	"github.com/homeostat-dev/homeostat/testkit/internal/process"
 )
 
 // Each project has a sandbox of its own, and the command down stops that of the present project only.
@@ -40,5 +43,30 @@ func TestSandboxPerProject(t *testing.T) {
 	if got := in(first, "down"); !strings.Contains(got.err+got.out, "nothing is running") {
 		t.Errorf("after all were stopped, down says %q %q", got.out, got.err)
 	}
+	w.nothingLeft()
+}
+
+// A cluster that ends when no command waits for it leaves the reason to the next command.
+func TestFailureOfDetachedCluster(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t)
+	check(t, "up", w.run("up", "--bare", "--detach"), 0, "To stop it: testkit down")
+	ids := w.processes()
+	killed := false
+	for _, id := range ids {
+		if name, err := process.Command(id.PID); err == nil && strings.Contains(name, "etcd") {
+			killed = true
+			if err := syscall.Kill(id.PID, syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if !killed {
+		t.Fatal("there is no etcd")
+	}
+	allEnded(t, ids)
+	check(t, "kubeconfig", w.run("kubeconfig"), 1, "nothing is running: it ended at ", "etcd", "\nstart it with testkit up\n")
+	check(t, "down", w.run("down"), 0, "nothing is running: it ended at ", "etcd")
+	check(t, "down again", w.run("down"), 0)
 	w.nothingLeft()
 }

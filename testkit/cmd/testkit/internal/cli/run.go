@@ -35,6 +35,8 @@ func (c *command) runBackground(ctx context.Context, p socketdir.Dir, o upOption
 	err = c.runSandbox(ctx, k, newView(c.out), o)
 	if err != nil {
 		k.change(func(s *status) { s.Failure = err.Error() })
+	}
+	if err != nil && k.lateFailure() == "" {
 		select {
 		case <-ctx.Done():
 		case <-time.After(failureLinger):
@@ -106,9 +108,12 @@ func (c *command) applyAndWatch(
 	if err := box.ApplySamples(ctx); err != nil {
 		return err
 	}
-	changes, err := box.Changes(ctx)
-	if err != nil {
-		return err
+	var changes <-chan struct{} // never ready in the background
+	if !o.background {
+		var err error
+		if changes, err = box.Changes(ctx); err != nil {
+			return err
+		}
 	}
 	ready := make(chan error, 1)
 	go func() {
@@ -123,7 +128,9 @@ func (c *command) applyAndWatch(
 	ticker := time.NewTicker(redrawInterval)
 	defer ticker.Stop()
 	for {
-		v.show(takeSnapshot(ctx, box))
+		if !o.background { // there is no terminal, and reading the objects would delay the start
+			v.show(takeSnapshot(ctx, box))
+		}
 		select {
 		case <-ctx.Done():
 			return nil

@@ -3,20 +3,16 @@ package cli
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/homeostat-dev/homeostat/testkit/assets"
-	"github.com/homeostat-dev/homeostat/testkit/cluster"
 	"github.com/homeostat-dev/homeostat/testkit/internal/socketdir"
-	"github.com/homeostat-dev/homeostat/testkit/sandbox"
 )
 
 // background is the environment variable that turns a process into the sandbox of `up --detach`. Its value is the
@@ -40,27 +36,6 @@ const (
 	redrawDelay = 100 * time.Millisecond
 )
 
-// upOptions holds the arguments of up.
-type upOptions struct {
-	nodes      int
-	detach     bool
-	bare       bool
-	real       bool     // nodes
-	images     []string // folders for real nodes, absolute
-	dirs       []string // absolute
-	projects   []*sandbox.Project
-	existing   *sandbox.ExistingCluster // nil for a cluster of its own
-	background bool
-}
-
-// context names the existing cluster. It is empty if there is none.
-func (o *upOptions) context() string {
-	if o.existing == nil {
-		return ""
-	}
-	return o.existing.Context
-}
-
 func (c *command) up(ctx context.Context, args []string) error {
 	o, err := c.upOptions(ctx, args)
 	if err != nil {
@@ -76,7 +51,7 @@ func (c *command) up(ctx context.Context, args []string) error {
 	if s, err := box.status(); err == nil {
 		return c.attach(ctx, box, s, o)
 	}
-	if o.existing == nil && os.Getenv("KUBECONFIG") != "" {
+	if o.existing == nil && hasKubeconfig() {
 		c.say("KUBECONFIG is ignored, for this is a cluster of its own; to use a cluster of yours, name its context: %s",
 			upCommand("CONTEXT=NAME", "--context NAME"))
 	}
@@ -92,6 +67,7 @@ func (c *command) up(ctx context.Context, args []string) error {
 		unlock()
 		return c.attach(ctx, box, s, o)
 	}
+	box.dir.RemoveFailure()
 	if err := box.dir.Clean(); err != nil {
 		unlock()
 		return err
@@ -100,78 +76,6 @@ func (c *command) up(ctx context.Context, args []string) error {
 		return c.detach(ctx, box, unlock, o)
 	}
 	return c.runForeground(ctx, box.dir, unlock, o)
-}
-
-func (c *command) upOptions(ctx context.Context, args []string) (upOptions, error) {
-	var o upOptions
-	var existing string
-	dirs, err := c.parse("up", args, func(f *flag.FlagSet) {
-		f.StringVar(&existing, "context", "", "")
-		f.IntVar(&o.nodes, "nodes", 0, "")
-		f.BoolVar(&o.detach, "detach", false, "")
-		f.BoolVar(&o.bare, "bare", false, "")
-		f.BoolVar(&o.real, "real", false, "")
-		f.Func("images", "", func(dir string) error {
-			o.images = append(o.images, dir)
-			return nil
-		})
-	})
-	if err != nil {
-		return o, err
-	}
-	if err := o.checkReal(); err != nil {
-		return o, err
-	}
-	if o.nodes < 0 {
-		return o, usagef("up: --nodes=%d: there cannot be fewer than none", o.nodes)
-	}
-	if existing != "" {
-		if o.nodes > 0 || o.bare || o.real {
-			return o, usagef("up: --real, --nodes and --bare are for a cluster of its own: leave them out, or --context")
-		}
-		if o.existing, err = sandbox.FindExisting(existing); err != nil {
-			return o, usagef("up: %w", err)
-		}
-	}
-	if err := o.checkRunning(dirs); err != nil {
-		return o, err
-	}
-	names := map[string]string{}
-	for _, dir := range dirs {
-		p, err := sandbox.Load(ctx, dir)
-		if err != nil {
-			return o, err
-		}
-		if other, taken := names[p.Name]; taken {
-			return o, usagef("up: %s and %s have the same name", other, dir)
-		}
-		names[p.Name] = dir
-		o.projects = append(o.projects, p)
-		o.dirs = append(o.dirs, p.Dir)
-	}
-	return o, nil
-}
-
-// checkReal returns an error if real nodes were asked for and this machine cannot run them.
-func (o *upOptions) checkReal() (err error) {
-	if len(o.images) > 0 && !o.real {
-		return usagef("up: --images is for --real")
-	}
-	if !o.real {
-		return nil
-	}
-	if o.nodes == 0 {
-		o.nodes = defaultRealNodes
-	}
-	for i := range o.images {
-		if o.images[i], err = filepath.Abs(o.images[i]); err != nil {
-			return fmt.Errorf("finding the images: %w", err)
-		}
-	}
-	if err := cluster.CheckReal(); err != nil {
-		return usagef("up: --real: %w", err)
-	}
-	return nil
 }
 
 // upAssets provides all programs, or none for an existing cluster.
@@ -203,9 +107,9 @@ func (c *command) attach(ctx context.Context, box client, s status, o upOptions)
 	v := newView(c.out)
 	defer v.end()
 	for kept := false; ; {
-		s, err := box.status()
+		s, err := box.askAbout(askView)
 		if err != nil {
-			c.say("it has ended")
+			c.say("%s", box.notRunning())
 			return nil
 		}
 		if s.Ready && !kept {
@@ -219,53 +123,6 @@ func (c *command) attach(ctx context.Context, box client, s status, o upOptions)
 		case <-time.After(askInterval):
 		}
 	}
-}
-
-// checkRunning reports a running sandbox of the project that does not fit, before the folders are read, which takes time.
-func (o *upOptions) checkRunning(dirs []string) error {
-	box, err := findSandbox()
-	if err != nil || os.Getenv(background) != "" {
-		return err
-	}
-	s, err := box.status()
-	if err != nil {
-		return nil //nolint:nilerr // none is running
-	}
-	asked := *o
-	for _, dir := range dirs {
-		absolute, err := filepath.Abs(dir)
-		if err != nil {
-			return fmt.Errorf("finding the folder: %w", err)
-		}
-		asked.dirs = append(asked.dirs, absolute)
-	}
-	return asked.fits(s)
-}
-
-// fits returns an error if a running sandbox is not the one that is asked for.
-func (o *upOptions) fits(s status) error {
-	if s.Context != o.context() {
-		where := "on a cluster of its own"
-		if s.Context != "" {
-			where = "in the cluster of context " + s.Context
-		}
-		return fmt.Errorf("a sandbox is already running, %s; stop it first: %s", where, stopCommand())
-	}
-	if s.Real != o.real {
-		return fmt.Errorf("a cluster is already running, on %s nodes; stop it first: %s",
-			map[bool]string{true: "real", false: "simulated"}[s.Real], stopCommand())
-	}
-	if s.WithoutOperators != o.bare {
-		return fmt.Errorf("a cluster is already running, %s; stop it first: %s",
-			map[bool]string{
-				true: "in which nothing was installed", false: "with its operators installed",
-			}[s.WithoutOperators], stopCommand())
-	}
-	if !slices.Equal(s.Dirs, o.dirs) {
-		return fmt.Errorf("a cluster is already running, with other operators (%s); stop it first: %s",
-			orNone(names(s.Dirs)), stopCommand())
-	}
-	return nil
 }
 
 // detach starts the sandbox in the background and waits until it is ready.
