@@ -33,15 +33,19 @@ check_name() {
 
 complete() { [ -d "$1" ] && [ ! -L "$1" ] && [ -s "$1/about.json" ]; }
 
-# finished prints the time at which the dump $1 was finished, in seconds since 1970. Without it in the description, the time
-# of the file is used, which may be later after a copy.
+# read_about sets about to the description of the dump $1. It starts no process, and neither do the two functions below: with
+# thousands of dumps, a process for each takes seconds.
+read_about() { { IFS='' read -r -d '' about || true; } <"$BACKUPS/$1/about.json"; }
+
+# finished sets time to when the dump $1 was finished, in seconds since 1970. Without it in the description, the time of the
+# file is used, which may be later after a copy.
 finished() {
   local about
-  about=$(<"$BACKUPS/$1/about.json") || return
+  read_about "$1" || return
   if [[ $about =~ \"finished\":([0-9]{1,15})[,}] ]]; then
-    printf '%d' "$((10#${BASH_REMATCH[1]}))"
+    time=$((10#${BASH_REMATCH[1]}))
   else
-    stat -c %Y "$BACKUPS/$1/about.json"
+    time=$(stat -c %Y "$BACKUPS/$1/about.json")
   fi
 }
 
@@ -50,7 +54,7 @@ finished() {
 dumps() {
   local dir time
   for dir in "$BACKUPS"/*; do
-    if is_name "${dir##*/}" && complete "$dir" && time=$(finished "${dir##*/}"); then
+    if is_name "${dir##*/}" && complete "$dir" && finished "${dir##*/}"; then
       printf '%015d %s\n' "$time" "${dir##*/}"
     fi
   done | LC_ALL=C sort -r | sed 's/.* //'
@@ -59,10 +63,10 @@ dumps() {
 # newest prints the name of the dump that was finished last. The clock of its node may have been wrong: those that were
 # finished in the future count only if there are no others.
 newest() {
-  local names name latest
+  local names name latest time
   names=$(dumps) latest=$(($(date +%s) + 300))
   for name in $names; do
-    if [ "$(finished "$name")" -le "$latest" ]; then
+    if finished "$name" && [ "$time" -le "$latest" ]; then
       printf '%s' "$name"
       return
     fi
@@ -70,23 +74,29 @@ newest() {
   printf '%s' "${names%%$'\n'*}"
 }
 
-# series_of prints the series of the dump $1: that of its description, or its name up to the last hyphen. Names without a hyphen
-# are one series.
+# series_of sets series to that of the dump $1: that of its description, or its name up to the last hyphen. Names without a
+# hyphen are one series.
 series_of() {
   local about='' name=-$1
   if [ -e "$BACKUPS/$1/about.json" ]; then
-    about=$(<"$BACKUPS/$1/about.json")
+    read_about "$1"
   fi
   if [[ $about =~ \"series\":\"([A-Za-z0-9._/-]+)\" ]]; then
-    printf '%s' "${BASH_REMATCH[1]}"
+    series=${BASH_REMATCH[1]}
   else
     name=${name%-*}
-    printf '%s' "${name#-}"
+    series=${name#-}
   fi
 }
 
 # akin succeeds if the dump $1 is of the same series as NAME.
-akin() { [ "$(series_of "$1")" = "${SERIES:-$(series_of "$NAME")}" ]; }
+akin() {
+  local series own
+  series_of "$NAME"
+  own=${SERIES:-$series}
+  series_of "$1"
+  [ "$series" = "$own" ]
+}
 
 # held succeeds if a dump is on hold.
 held() { [ -e "$BACKUPS/$1.hold" ]; }
@@ -168,10 +178,11 @@ digest() {
 
 # outdated succeeds if the dump $1, after $2 newer ones that stay, exceeds KEEP or KEEP_FOR.
 outdated() {
+  local time
   if [ "$KEEP" -gt 0 ] && [ "$2" -ge "$KEEP" ]; then
     return 0
   fi
-  [ -n "${KEEP_FOR:-}" ] && [ "$(($(date +%s) - $(finished "$1")))" -gt "$KEEP_FOR" ]
+  [ -n "${KEEP_FOR:-}" ] && finished "$1" && [ "$(($(date +%s) - time))" -gt "$KEEP_FOR" ]
 }
 
 # retain deletes old dumps of the series of NAME: those beyond the newest KEEP, unless that is 0, and those older than
@@ -205,14 +216,14 @@ is_full() {
 
 # make_room deletes the oldest dump of the series, and fails unless one that was verified remains.
 make_room() {
-  local names name oldest='' verified=0
+  local names name oldest='' verified=0 about
   names=$(dumps)
   for name in $names; do
     if akin "$name"; then
       if ! held "$name"; then
         oldest=$name
       fi
-      if [[ $(<"$BACKUPS/$name/about.json") =~ \"verified\":\"(list|restore)\" ]]; then
+      if read_about "$name" && [[ $about =~ \"verified\":\"(list|restore)\" ]]; then
         verified=$((verified + 1))
       fi
     fi
@@ -226,17 +237,18 @@ make_room() {
 
 # attempt writes, verifies and describes the dump in $work.
 attempt() {
-  local about location size sum version now
+  local about location size sum version now series
   write_dump "$work" || exit 1
   verify_dump "$work" || exit 1
   about=$(digest "$work") || give_up "the checksums cannot be written, $(free) bytes are free; older dumps stay"
   read -r location size sum <<<"$about"
   version=$(sed 's/[^A-Za-z0-9.+~_-].*//' "$work/.version")
   now=$(date +%s)
+  series_of "$NAME"
   {
     printf '{"name":"%s","location":"%s","sizeBytes":%d,"sha256":"%s",' "$NAME" "$location" "$size" "$sum" &&
       printf '"finished":%d,"seconds":%d,"scope":"%s",' "$now" "$((now - began))" "${SCOPE:-database}" &&
-      printf '"series":"%s","serverVersion":"%s","verified":"%s"}\n' "${SERIES:-$(series_of "$NAME")}" "$version" "$VERIFY"
+      printf '"series":"%s","serverVersion":"%s","verified":"%s"}\n' "${SERIES:-$series}" "$version" "$VERIFY"
   } >"$work/about.json" ||
     give_up "the dump cannot be finished, $(free) bytes are free; older dumps stay"
   rm "$work/.version"
