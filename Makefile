@@ -107,7 +107,7 @@ test: test/tools $(TESTKIT) ## Test each property once on two shared control pla
 	@$(call tool,tiers) . $(LEFT_OUT_LIST) >/dev/null # ends here if the list is wrong
 	@echo 'Compiling the tests, which takes minutes the first time; then each package has its line' >&2
 	@$(call shared-test,test,$$(go list work | grep -vE '/($(subst $() ,|,$(SLOW) $(ON_NODES)))$$' | $(longest-first))) \
-		-p $(PACKAGES_AT_ONCE) -short -timeout 20m $(if $(findstring -run,$(ARGS)),,-skip "$(LEFT_OUT)") $(ARGS)
+		-p $(PACKAGES_AT_ONCE) -short -timeout 40m $(if $(findstring -run,$(ARGS)),,-skip "$(LEFT_OUT)") $(ARGS)
 	@$(if $(ARGS),,$(MAKE) --no-print-directory test/nodes-smoke)
 	@$(if $(ARGS),,$(call tool,once) -name python -stamps build/passed -tests testkit sdk -- \
 		$(MAKE) --no-print-directory test/python ARGS='-k "not exploration and not plugin and not docs and not scaffold"')
@@ -122,15 +122,21 @@ PACKAGES_AT_ONCE = $$((1 + $$(getconf _NPROCESSORS_ONLN)))
 longest-first = awk 'NR == FNR { seconds[$$1] = $$2; next } { print seconds[$$1] + 0, $$1 }' tools/testtimes/table.txt - | \
 	sort -rn | cut -d' ' -f2
 
-# What test-all adds to test.
-test-rest: $(TESTKIT)
+# The modules whose own code has goroutines. The operators' code runs in those of the SDK.
+RACED = sdk sdk/e2e testkit
+
+# What test-all adds to test. -timeout is one of a whole package: the tests have limits of their own.
+.PHONY: test-left-out test-slow test-on-nodes test-packaging
+test-rest: test-left-out test-slow $(RACED:%=test/%) test/python test-on-nodes test-packaging # with sdk/e2e/scaffold if raced
+test-left-out: $(TESTKIT)
 	@echo 'The tests that make test leaves out' >&2
 	@$(call shared-test,left-out,$$($(call tool,tiers) -packages . $(LEFT_OUT_LIST) | grep -vE '^\./($(subst $() ,|,$(RACED) $(SLOW)))(/|$$)')) \
-		-short -timeout 20m -run "$(LEFT_OUT)"
-	@$(call shared-test,slow,$(patsubst %,./%,$(if $(filter sdk/e2e,$(RACED)),$(filter-out sdk/e2e/%,$(SLOW)),$(SLOW)))) -short -timeout 20m
-	@$(if $(RACED),$(MAKE) --no-print-directory $(RACED:%=test/%)) # with sdk/e2e/scaffold
-	@$(MAKE) --no-print-directory test/python
+		-short -timeout 40m -run "$(LEFT_OUT)"
+test-slow: $(TESTKIT)
+	@$(call shared-test,slow,$(patsubst %,./%,$(if $(filter sdk/e2e,$(RACED)),$(filter-out sdk/e2e/%,$(SLOW)),$(SLOW)))) -short -timeout 40m
+test-on-nodes: $(TESTKIT)
 	@$(call on-nodes,$(MAKE) --no-print-directory test/nodes)
+test-packaging:
 	@$(call packaging)
 
 # What make test leaves out: packages that start real servers, compile programs or run operators, and a list of tests.
@@ -142,8 +148,6 @@ LEFT_OUT = $$($(call tool,tiers) . $(LEFT_OUT_LIST))
 LEFT_OUT_LIST = tools/tiers/test-all.txt
 # What make test/nodes tests.
 ON_NODES = testkit/internal/realnode sdk/e2e/function/realnodes $(wildcard operators/*/internal/realnodes)
-# The modules whose own code has goroutines. The operators' code runs in those of the SDK.
-RACED = sdk sdk/e2e testkit
 
 test-long: ## make test-all with every fault, fuzzing, and the mutants with 3 seeds: hours
 	@$(MAKE) --no-print-directory $(MODULES:%=test/%) LONG=1
