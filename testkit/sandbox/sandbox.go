@@ -144,7 +144,11 @@ func (s *Sandbox) build(ctx context.Context) ([]string, error) {
 	compile(ctx, s.opts.Projects)
 	programs := make([]string, len(s.opts.Projects))
 	return programs, s.forEachProject(ctx, func(ctx context.Context, i int, p *Project) (err error) {
-		programs[i], err = p.Build(ctx)
+		if s.opts.Real != nil {
+			programs[i], err = p.buildForImage(ctx)
+		} else {
+			programs[i], err = p.Build(ctx)
+		}
 		return err
 	})
 }
