@@ -3,8 +3,10 @@ package sandbox
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/homeostat-dev/homeostat/testkit/internal/readiness"
@@ -18,12 +20,15 @@ const (
 // WaitReady returns when all samples are ready. Every 5 s it reports one that is not, with the reason. If ctx ends first,
 // the error names it.
 func (s *Sandbox) WaitReady(ctx context.Context) error {
+	samples := s.Samples()
 	reported := time.Now()
 	for {
-		missing := s.missing(ctx)
+		// The next round begins with the sample that is missing: it is usually missing again, and is then the only one read.
+		i, missing := s.missing(ctx, samples)
 		if missing == "" {
 			return nil
 		}
+		samples = slices.Concat(samples[i:], samples[:i])
 		if time.Since(reported) >= reportInterval {
 			s.report("waiting for %s", missing)
 			reported = time.Now()
@@ -38,17 +43,17 @@ func (s *Sandbox) WaitReady(ctx context.Context) error {
 	}
 }
 
-// missing names a sample that is not ready, with the reason, or returns "".
-func (s *Sandbox) missing(ctx context.Context) string {
-	for _, u := range s.Samples() {
+// missing returns the index of the first sample that is not ready, and names it with the reason, or returns "".
+func (s *Sandbox) missing(ctx context.Context, samples []*unstructured.Unstructured) (int, string) {
+	for i, u := range samples {
 		live := u.DeepCopy()
 		err := s.client.Get(ctx, client.ObjectKeyFromObject(u), live)
 		if err != nil {
-			return fmt.Sprintf("%s %s: %v", u.GetKind(), u.GetName(), err)
+			return i, fmt.Sprintf("%s %s: %v", u.GetKind(), u.GetName(), err)
 		}
 		if reason := readiness.Missing(live); reason != "" {
-			return fmt.Sprintf("%s %s: %s", u.GetKind(), u.GetName(), reason)
+			return i, fmt.Sprintf("%s %s: %s", u.GetKind(), u.GetName(), reason)
 		}
 	}
-	return ""
+	return 0, ""
 }

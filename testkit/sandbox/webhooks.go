@@ -90,13 +90,13 @@ func register(ctx context.Context, c client.Client, object client.Object, addres
 // applySample applies an object again while the webhooks of a starting operator cannot be called.
 func (s *Sandbox) applySample(ctx context.Context, u *unstructured.Unstructured) error {
 	deadline := time.After(webhookTimeout)
-	for {
+	for wait := readyInterval; ; wait = min(2*wait, time.Second) {
 		err := manifest.Apply(ctx, s.client, u)
 		if err == nil || !webhookconfig.IsFailedCall(err.Error()) {
 			return err
 		}
 		select {
-		case <-time.After(readyInterval):
+		case <-time.After(wait):
 		case <-deadline:
 			return err
 		case <-ctx.Done():
