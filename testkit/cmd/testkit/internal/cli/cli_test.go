@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 const widget = "../../../../sandbox/testdata/widget"
 
 // timeout far exceeds the duration of any action on an idle machine.
-const timeout = 2 * time.Minute
+const timeout = 5 * time.Minute
 
 // A workspace is a folder that isolates the commands of one test from other tests.
 type workspace struct {
