@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// The program of an image has no tables for debuggers, and is not the file of Build.
+// The program of an image is linked without debug information, and is not the file of Build.
 func TestProgramOfImage(t *testing.T) {
 	goCache, err := exec.CommandContext(t.Context(), "go", "env", "GOCACHE").Output()
 	if err != nil {
@@ -44,7 +44,7 @@ func TestProgramOfImage(t *testing.T) {
 			return s.Key == "-ldflags" && s.Value == "-s -w"
 		})
 		if stripped != want || filepath.Base(file) != p.Name {
-			t.Errorf("%s is without tables: %t, want %t", file, stripped, want)
+			t.Errorf("%s is linked without debug information: %t, want %t", file, stripped, want)
 		}
 	}
 }

@@ -233,8 +233,8 @@ func (p *Project) findMain(ctx context.Context) (string, error) {
 // command does not link it again. The program is built without C, as released images are, unless CGO_ENABLED is set.
 func (p *Project) Build(ctx context.Context) (string, error) { return p.build(ctx, "") }
 
-// buildForImage is Build for the program of an image. As in released images, it has no tables for debuggers: they are a
-// third of the file, which is copied some five times on its way into a container.
+// buildForImage is Build for the program of an image. The linker omits debug information, as it does for released images:
+// this information is a third of the file, and each node that runs the operator pulls and unpacks the file.
 func (p *Project) buildForImage(ctx context.Context) (string, error) {
 	return p.build(ctx, "image", "-ldflags=-s -w")
 }

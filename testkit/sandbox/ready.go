@@ -23,7 +23,7 @@ func (s *Sandbox) WaitReady(ctx context.Context) error {
 	samples := s.Samples()
 	reported := time.Now()
 	for {
-		// The next round begins with the sample that is missing: it is usually missing again, and is then the only one read.
+		// The next round begins with the sample that is not ready. It reads no other one unless this one has become ready.
 		i, missing := s.missing(ctx, samples)
 		if missing == "" {
 			return nil

@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// WaitReady reads only the sample that is missing, and returns when all of them were ready one after the other, also if one
-// is ready no more when another becomes ready.
+// WaitReady reads only the sample that is not ready. It returns when it has read all samples in a row and each was ready: a
+// sample may lose its readiness while another one becomes ready.
 func TestWaitReady(t *testing.T) {
 	t.Parallel()
 	p := &Project{}

@@ -142,13 +142,13 @@ func (s *Sandbox) build(ctx context.Context) ([]string, error) {
 		s.report("building operator %s", p.Name)
 	}
 	compile(ctx, s.opts.Projects)
+	build := (*Project).Build
+	if s.opts.Real != nil {
+		build = (*Project).buildForImage
+	}
 	programs := make([]string, len(s.opts.Projects))
 	return programs, s.forEachProject(ctx, func(ctx context.Context, i int, p *Project) (err error) {
-		if s.opts.Real != nil {
-			programs[i], err = p.buildForImage(ctx)
-		} else {
-			programs[i], err = p.Build(ctx)
-		}
+		programs[i], err = build(p, ctx)
 		return err
 	})
 }
