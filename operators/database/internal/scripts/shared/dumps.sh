@@ -33,8 +33,8 @@ check_name() {
 
 complete() { [ -d "$1" ] && [ ! -L "$1" ] && [ -s "$1/about.json" ]; }
 
-# read_about sets about to the description of the dump $1. It starts no process, and neither do the two functions below: with
-# thousands of dumps, a process for each takes seconds.
+# read_about sets about to the description of the dump $1. It, finished and series_of set variables and print nothing: a
+# command substitution starts a process, and there may be thousands of dumps.
 read_about() { { IFS='' read -r -d '' about || true; } <"$BACKUPS/$1/about.json"; }
 
 # finished sets time to when the dump $1 was finished, in seconds since 1970. Without it in the description, the time of the
