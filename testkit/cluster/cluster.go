@@ -20,9 +20,12 @@ import (
 	"github.com/homeostat-dev/homeostat/testkit/internal/tempfolder"
 )
 
-// startTimeout bounds the start of the whole control plane. It takes 3 s on two idle cores; the rest is for busy
-// machines.
-const startTimeout = 90 * time.Second
+// startTimeout bounds the start of a control plane, which takes 3 s on two idle cores, and realStartTimeout that with real
+// nodes, which takes 10 to 25 s. The rest is for busy machines.
+const (
+	startTimeout     = 90 * time.Second
+	realStartTimeout = 5 * time.Minute
+)
 
 // defaultNodes is enough to test anti-affinity, and to distinguish "on every node" from "on some node".
 const defaultNodes = 3
@@ -111,7 +114,11 @@ func Start(ctx context.Context, opts Options) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	timeout := startTimeout
+	if c.opts.Tier == Real {
+		timeout = realStartTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	if err := c.start(ctx); err != nil {
 		return nil, errors.Join(err, c.Stop())

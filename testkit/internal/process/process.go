@@ -133,8 +133,12 @@ func (p *Process) WaitReady(ctx context.Context, ready func(context.Context) err
 	defer ticker.Stop()
 	var last error
 	for {
-		if last = ready(asking); last == nil {
+		err := ready(asking)
+		if err == nil {
 			return nil
+		}
+		if last == nil || asking.Err() == nil { // a call that ctx has ended does not know what is missing
+			last = err
 		}
 		select {
 		case <-p.done:

@@ -82,6 +82,22 @@ func TestWaitReadyErrors(t *testing.T) {
 			t.Errorf("%v lacks the last result", err)
 		}
 	})
+	t.Run("EndedCall", func(t *testing.T) {
+		t.Parallel()
+		ctx, cancel := context.WithCancel(t.Context())
+		calls := 0
+		err := start(t, "sleep 600").WaitReady(ctx, func(ctx context.Context) error {
+			if calls++; calls == 1 {
+				return never(ctx)
+			}
+			cancel()
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "not yet") {
+			t.Errorf("%v lacks the last result before the end of the context", err)
+		}
+	})
 }
 
 // ready may be talking to another process that does not respond: its context ends with the process that is started.
