@@ -15,12 +15,14 @@ import (
 const (
 	readyInterval  = 100 * time.Millisecond // between two reads of the samples
 	reportInterval = 5 * time.Second        // between two reports of a sample that is not ready
+	repeatInterval = 30 * time.Second       // between two equal reports
 )
 
-// WaitReady returns when all samples are ready. Every 5 s it reports one that is not, with the reason. If ctx ends first,
-// the error names it.
+// WaitReady returns when all samples are ready. It reports one that is not, with the reason: a new reason every 5 s, the same
+// one every 30 s. If ctx ends first, the error names it.
 func (s *Sandbox) WaitReady(ctx context.Context) error {
 	samples := s.Samples()
+	var last string
 	reported := time.Now()
 	for {
 		// The next round begins with the sample that is not ready. It reads no other one unless this one has become ready.
@@ -29,8 +31,9 @@ func (s *Sandbox) WaitReady(ctx context.Context) error {
 			return nil
 		}
 		samples = slices.Concat(samples[i:], samples[:i])
-		if time.Since(reported) >= reportInterval {
+		if since := time.Since(reported); since >= repeatInterval || since >= reportInterval && missing != last {
 			s.report("waiting for %s", missing)
+			last = missing
 			reported = time.Now()
 		}
 		select {

@@ -190,6 +190,7 @@ func TestBadInput(t *testing.T) {
 		},
 		"Number":    {"not a number", []string{"up", "--nodes", "x"}, `testkit: up: invalid value "x" for flag -nodes`},
 		"Negative":  {"not possible", []string{"up", "--nodes=-1"}, "testkit: up: --nodes=-1: there cannot be fewer"},
+		"NoNode":    {"pods would not run", []string{"up", "--real", "--nodes=0"}, "testkit: up: --real --nodes=0: "},
 		"Folder":    {"not an operator", []string{"up", "/no/such"}, "testkit: operator /no/such: there is no such folder"},
 		"Twice":     {"they would overwrite each other", []string{"up", widget, widget}, "have the same name"},
 		"NoCommand": {"nothing to run", []string{"exec", "--workloads"}, "testkit: exec: which command?"},

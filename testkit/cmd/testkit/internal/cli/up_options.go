@@ -15,6 +15,7 @@ import (
 // upOptions holds the arguments of up.
 type upOptions struct {
 	nodes      int
+	nodesGiven bool
 	detach     bool
 	bare       bool
 	real       bool     // nodes
@@ -36,7 +37,9 @@ func (o *upOptions) context() string {
 func (c *command) upOptions(ctx context.Context, args []string) (upOptions, error) {
 	var o upOptions
 	var existing string
+	var flags *flag.FlagSet
 	dirs, err := c.parse("up", args, func(f *flag.FlagSet) {
+		flags = f
 		f.StringVar(&existing, "context", "", "")
 		f.IntVar(&o.nodes, "nodes", 0, "")
 		f.BoolVar(&o.detach, "detach", false, "")
@@ -50,11 +53,12 @@ func (c *command) upOptions(ctx context.Context, args []string) (upOptions, erro
 	if err != nil {
 		return o, err
 	}
-	if err := o.checkReal(); err != nil {
-		return o, err
-	}
 	if o.nodes < 0 {
 		return o, usagef("up: --nodes=%d: there cannot be fewer than none", o.nodes)
+	}
+	flags.Visit(func(f *flag.Flag) { o.nodesGiven = o.nodesGiven || f.Name == "nodes" })
+	if err := o.checkReal(); err != nil {
+		return o, err
 	}
 	if existing != "" {
 		if o.nodes > 0 || o.bare || o.real {
@@ -96,7 +100,10 @@ func (o *upOptions) checkReal() (err error) {
 	if !o.real {
 		return nil
 	}
-	if o.nodes == 0 {
+	switch {
+	case o.nodes == 0 && o.nodesGiven:
+		return usagef("up: --real --nodes=0: on real nodes there has to be one at least: leave out --nodes, or --real")
+	case o.nodes == 0:
 		o.nodes = defaultRealNodes
 	}
 	for i, dir := range o.images {
