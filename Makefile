@@ -222,7 +222,7 @@ test/tools/images test/tools/release test/bundle: test/%: # -count 1 as below
 test/nodes: images-base $(TESTKIT) ## Run containers and the operators' pods on real nodes, and the driver of their volumes; needs root on Linux (see docs/real-nodes.md)
 	@$(TESTKIT) assets --real >/dev/null
 	@TESTKIT_NODES=1 $(call gotestsum,nodes,./testkit/cluster ./testkit/assets/nodes/... $(ON_NODES:%=./%)) \
-		-count 1 -p 1 $(if $(LONG),-timeout 90m,-short -timeout 30m) $(ARGS)
+		-count 1 -p 1 $(if $(LONG),-timeout 90m,-short -timeout 60m) $(ARGS)
 	@$(if $(OLM_ON_NODES),TESTKIT_NODES=1 $(OLM) test -tags $(OLM_TAGS) -vet=off -ldflags=-w -count 1 -timeout 30m $(ARGS) $(OLM_ON_NODES))
 
 test/nodes-smoke: $(TESTKIT) # a pod, its network and its volume: what every test on real nodes needs

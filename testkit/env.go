@@ -95,16 +95,18 @@ var shared struct {
 // plane is started or joined by the first call of New, so that tests without a control plane stay fast.
 //
 // Tests on a control plane wait more than they compute. Unless -parallel is given, Main runs three times as many tests
-// at once as the go command's default.
+// at once as the go command's default. With Real it does not, because containers compute.
 func Main(m *testing.M, env Env) {
 	environment.RunHelperProcess()
 	ctrllog.SetLogger(logr.Discard()) // operators started by K.Start log to their test
 	shared.env = &env
 	watchPanics()
 	defineUpdate()
-	if err := raiseParallelism(); err != nil {
-		_, _ = fmt.Fprintln(os.Stderr, "testkit:", err)
-		os.Exit(exitUsage)
+	if env.Real == nil {
+		if err := raiseParallelism(); err != nil {
+			_, _ = fmt.Fprintln(os.Stderr, "testkit:", err)
+			os.Exit(exitUsage)
+		}
 	}
 	code := m.Run()
 	if code == 0 && !env.checkRules(os.Stderr) {
