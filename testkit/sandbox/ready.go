@@ -18,8 +18,8 @@ const (
 	repeatInterval = 30 * time.Second       // between two equal reports
 )
 
-// WaitReady returns when all samples are ready. It reports one that is not, with the reason: a new reason every 5 s, the same
-// one every 30 s. If ctx ends first, the error names it.
+// WaitReady returns when all samples are ready. It reports one that is not, with the reason: a new reason every 5 s, the
+// same one every 30 s. If ctx ends first, the error names it.
 func (s *Sandbox) WaitReady(ctx context.Context) error {
 	samples := s.Samples()
 	var last string

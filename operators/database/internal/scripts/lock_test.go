@@ -3,6 +3,7 @@
 package scripts_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"strconv"
@@ -29,6 +30,103 @@ func (m *member) inPod(t *testing.T, script string) *exec.Cmd {
 	return cmd
 }
 
+// startInPod starts the server in namespaces of its own, and waits until it is ready. It returns the PID of process 1 there.
+func (m *member) startInPod(t *testing.T) int {
+	t.Helper()
+	m.mustRun("init.sh")
+	log := &logs{}
+	cmd := m.inPod(t, "run.sh")
+	cmd.Stdout = log
+	cmd.Stderr = log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); _ = cmd.Wait() })
+	m.running = &server{home: m.home(), log: log, ended: make(chan struct{})}
+	m.becomes(m.running, "ready", true)
+	inside := children(t, cmd.Process.Pid)
+	if len(inside) != 1 {
+		t.Fatalf("unshare has the children %v", inside)
+	}
+	return inside[0]
+}
+
+// children returns the PIDs of the children of a process.
+func children(t *testing.T, pid int) (pids []int) {
+	t.Helper()
+	list, err := os.ReadFile(fmt.Sprintf("/proc/%[1]d/task/%[1]d/children", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text := range strings.FieldsSeq(string(list)) {
+		pid, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pids = append(pids, pid)
+	}
+	return pids
+}
+
+// The client of a probe that kubelet has killed becomes a child of process 1 of the container. It is reaped, and its failure
+// ends no process of the server.
+func TestOrphanedProcess(t *testing.T) {
+	t.Parallel()
+	for engine, serverProcess := range map[string]string{
+		"postgresql": "SELECT pid FROM pg_catalog.pg_stat_activity WHERE backend_type = 'checkpointer'",
+		"mariadb":    "SELECT @@pid_file",
+	} {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
+			m := newPrimary(t, engine)
+			process1 := m.startInPod(t)
+			before := m.query(serverProcess)
+			m.write("ended", "")
+			out, err := exec.CommandContext(t.Context(), "nsenter", "--target="+strconv.Itoa(process1), "--pid", "bash", "-c",
+				`for i in {1..3}; do (sleep 0.2; echo "$i" >>"$0"; exit 2) </dev/null >/dev/null 2>&1 & done`, m.dir+"/ended").
+				CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			for began := time.Now(); ; <-time.After(10 * time.Millisecond) {
+				lines := strings.Count(m.read("ended"), "\n")
+				pids := children(t, process1)
+				if lines == 3 && len(pids) == 1 {
+					break // the server
+				}
+				if time.Since(began) > 10*time.Second {
+					t.Fatalf("%d of 3 orphaned processes have ended, and process 1 has the children %v", lines, pids)
+				}
+			}
+			if after := m.query(serverProcess); after != before {
+				t.Errorf("the server had process %s and has %s", before, after)
+			}
+		})
+	}
+}
+
+// The script ends with the status of the server, which gets the signals to the script.
+func TestStatusOfServer(t *testing.T) {
+	t.Parallel()
+	for _, engine := range []string{"postgresql", "mariadb"} {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
+			m := startPrimary(t, engine)
+			stopped := m.running
+			stopped.stop()
+			if stopped.code != 0 {
+				t.Errorf("a stopped server has status %d", stopped.code)
+			}
+			killed := m.start()
+			_ = syscall.Kill(children(t, killed.pid)[0], syscall.SIGKILL)
+			<-killed.ended
+			if want := 128 + int(syscall.SIGKILL); killed.code != want {
+				t.Errorf("a killed server has status %d, want %d", killed.code, want)
+			}
+		})
+	}
+}
+
 // A second server, in another pod, never gets the data directory of the first one, and the first one is not disturbed.
 func TestSecondServerIsRejected(t *testing.T) {
 	t.Parallel()
@@ -36,14 +134,7 @@ func TestSecondServerIsRejected(t *testing.T) {
 		t.Run(engine, func(t *testing.T) {
 			t.Parallel()
 			m := newPrimary(t, engine)
-			m.mustRun("init.sh")
-			first := m.inPod(t, "run.sh")
-			if err := first.Start(); err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = syscall.Kill(-first.Process.Pid, syscall.SIGKILL); _ = first.Wait() })
-			m.running = &server{home: m.home(), log: &logs{}, ended: make(chan struct{})}
-			m.becomes(m.running, "ready", true)
+			m.startInPod(t)
 			m.login("app", credentials["password"], fillWith[engine])
 
 			second := m.replica(1)

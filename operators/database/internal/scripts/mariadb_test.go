@@ -353,7 +353,7 @@ func TestMariaDBProbes(t *testing.T) {
 	_ = syscall.Kill(-full.Process.Pid, syscall.SIGKILL)
 	_ = full.Wait()
 
-	_ = syscall.Kill(primary.running.pid, syscall.SIGSTOP)
+	_ = syscall.Kill(-primary.running.pid, syscall.SIGSTOP)
 	primary.probes(map[string]bool{"live": false, "ready": false})
 	primary.running.kill() // leaves its socket
 	primary.start()

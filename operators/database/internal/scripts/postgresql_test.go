@@ -292,9 +292,9 @@ func TestProbes(t *testing.T) {
 	_ = syscall.Kill(-full.Process.Pid, syscall.SIGKILL)
 	_ = full.Wait()
 
-	_ = syscall.Kill(primary.running.pid, syscall.SIGSTOP)
+	_ = syscall.Kill(-primary.running.pid, syscall.SIGSTOP)
 	primary.probes(map[string]bool{"live": false, "ready": false})
-	_ = syscall.Kill(primary.running.pid, syscall.SIGCONT)
+	_ = syscall.Kill(-primary.running.pid, syscall.SIGCONT)
 
 	_ = syscall.Kill(primary.running.pid, syscall.SIGTERM) // it waits for these sessions, and rejects others
 	primary.becomes(primary.running, "ready", false)

@@ -17,11 +17,12 @@ import (
 
 // A server is a running one.
 type server struct {
-	pid   int
+	pid   int // of run.sh and its process group, which has the server
 	home  string
 	clean syscall.Signal // STOPSIGNAL of the image
 	log   *logs
 	ended chan struct{}
+	code  int // of run.sh, after ended is closed
 }
 
 // logs collects the output of a server.
@@ -68,9 +69,13 @@ func (m *member) launch() *server {
 		m.t.Fatal(err)
 	}
 	s.pid = cmd.Process.Pid
-	go func() { _ = cmd.Wait(); close(s.ended) }()
+	go func() {
+		_ = cmd.Wait()
+		s.code = cmd.ProcessState.ExitCode()
+		close(s.ended)
+	}()
 	m.t.Cleanup(func() {
-		_ = syscall.Kill(s.pid, syscall.SIGCONT)
+		_ = syscall.Kill(-s.pid, syscall.SIGCONT)
 		s.stop()
 	})
 	m.running = s

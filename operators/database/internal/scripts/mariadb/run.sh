@@ -141,5 +141,5 @@ prepare=prepare_primary
 if [ "$MEMBER" != 0 ]; then
   prepare=prepare_replica
 fi
-exec "$SERVER" "${options[@]}" --socket="$socket" --pid-file="$SOCKETS/server.pid" --bind-address="${LISTEN:-*}" \
+serve "$SERVER" "${options[@]}" --socket="$socket" --pid-file="$SOCKETS/server.pid" --bind-address="${LISTEN:-*}" \
   --port="${PORT:-$PRIMARY_PORT}" --init-file=<("$prepare") "$@" "${closed[@]}"

@@ -40,6 +40,6 @@ fi
 if later "$(series)" "$(<"$DATADIR/series")"; then
   series >"$DATADIR/series" # the server upgrades the data at its start, and cannot downgrade them
 fi
-exec "$SERVER" --defaults-file="$SOCKETS/server.cnf" --datadir="$DATADIR" --skip-name-resolve --secure-file-priv="$SOCKETS" \
+serve "$SERVER" --defaults-file="$SOCKETS/server.cnf" --datadir="$DATADIR" --skip-name-resolve --secure-file-priv="$SOCKETS" \
   --skip-log-bin --loose-mysqlx=OFF --socket="$socket" --pid-file="$SOCKETS/server.pid" --bind-address="${LISTEN:-*}" \
   --port="${PORT:-$PRIMARY_PORT}" --init-file=<(prepare) "$@" "${closed[@]}"

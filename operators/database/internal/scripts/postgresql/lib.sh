@@ -81,9 +81,7 @@ new_cluster() {
 # single executes statements, one per line, in single-user mode, on the data in $1. No server process can outlive the script,
 # no client is connected, and crash recovery happens here, once. No log has the passwords.
 single() {
-  # A killed server leaves a file with its process ID, 1, which is now that of this script. PostgreSQL would mistake the file
-  # for that of a running server, unless the ID is known as that of its grandparent.
-  PG_GRANDPARENT_PID=$$ attend postgres --single -D "$1" -c exit_on_error=on -c password_encryption=scram-sha-256 \
+  attend postgres --single -D "$1" -c exit_on_error=on -c password_encryption=scram-sha-256 \
     -c synchronous_commit=local -c log_statement=none -c log_min_duration_statement=-1 -c log_min_duration_sample=-1 \
     -c log_min_error_statement=panic -c pgaudit.log=none -c pg_stat_statements.track_utility=off "${@:2}" postgres >"$SOCKETS/single"
 }

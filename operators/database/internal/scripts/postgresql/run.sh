@@ -94,7 +94,8 @@ lock_data "$PGDATA"
 [ -s "$PGDATA/PG_VERSION" ] || give_up "there are no data in $PGDATA: the member was not initialized"
 check_major
 chmod go= "$PGDATA" # the server rejects the additional modes of a volume with fsGroup
-rm -f "$SOCKETS"/.s.PGSQL.* # a stale socket of a killed container would mislead probe.sh
+# Stale files of a killed container: the process ID may be that of another process now, and a socket would mislead probe.sh.
+rm -f "$PGDATA/postmaster.pid" "$SOCKETS"/.s.PGSQL.*
 options=(-c "unix_socket_directories=$SOCKETS" -c "listen_addresses=${LISTEN:-*}" -c "port=$(port)"
   -c "hba_file=$SOCKETS/pg_hba.conf")
 if [ "${CLOSED:-}" = true ]; then
@@ -115,4 +116,4 @@ else
   options+=(-c "primary_conninfo=$(connection "$PRIMARY_HOST")")
   leave_room "$PGDATA" "${options[@]}" "$@"
 fi
-exec postgres -D "$PGDATA" "${options[@]}" "$@" "${room[@]}"
+serve postgres -D "$PGDATA" "${options[@]}" "$@" "${room[@]}"

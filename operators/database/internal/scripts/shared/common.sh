@@ -107,9 +107,29 @@ follows() {
   fi
 }
 
-# lock_data takes the lock of the data directory $1 until this process and its children have ended; a server inherits it
-# through exec. The file is outside of the data directory. Process IDs and shared memory do not protect the data: another
-# container has its own.
+# serve runs a server, passes signals on to it, and returns its status. The script stays process 1 of the container and reaps
+# processes whose parent has ended, such as the client of a probe that took too long. PostgreSQL as process 1 would take a
+# failed one for a process of its own and end all sessions. MariaDB would leave them as zombies.
+serve() {
+  local server status=0 signaled='' name
+  "$@" <&0 &
+  server=$!
+  for name in TERM INT QUIT HUP; do
+    # shellcheck disable=SC2064 # expanded now
+    trap "signaled=yes; kill -$name $server 2>/dev/null || true" "$name"
+  done
+  while
+    signaled=''
+    wait "$server" || status=$?
+    [ -n "$signaled" ] # wait has returned because of the signal
+  do
+    status=0
+  done
+  return "$status"
+}
+
+# lock_data takes the lock of the data directory $1 until this process and its children, as a server, have ended. The file is
+# outside of the data directory. Process IDs and shared memory do not protect the data: another container has its own.
 lock_data() {
   command -v flock >/dev/null || give_up "the image has no flock, which keeps a second server off the data: use another image"
   exec {lock}>>"$1.lock" || give_up "nothing can be written beside $1"
