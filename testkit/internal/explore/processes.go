@@ -140,15 +140,17 @@ func (ps *processes) leaseDelay(number int) time.Duration {
 
 // crash kills a process from within one of its requests, and starts the next one. The process sends no further request.
 func (ps *processes) crash(number int, p *fault.Plan) {
-	ps.operator.Disconnect(number)
 	ps.mu.Lock()
-	if ps.killed[number] {
-		ps.mu.Unlock()
+	killed := ps.killed[number]
+	if !killed {
+		ps.killed[number] = true // first: a process that is disconnected may end by itself before it is killed
+		ps.restarting++
+	}
+	ps.mu.Unlock()
+	ps.operator.Disconnect(number)
+	if killed {
 		return
 	}
-	ps.killed[number] = true
-	ps.restarting++
-	ps.mu.Unlock()
 	ps.out.logFault(p, "the operator is killed")
 	ps.restarts.Go(func() {
 		ps.replaceProcess(number)
@@ -204,6 +206,9 @@ func (ps *processes) endProcess(number int, how func()) {
 	ps.mu.Lock()
 	ps.killed[number] = true
 	ps.mu.Unlock()
+	if ps.operator.Paused() == number {
+		ps.operator.Disconnect(number) // it cannot end while its requests are held
+	}
 	how()
 	ps.removeProcess(number)
 }
@@ -220,8 +225,10 @@ func (ps *processes) restart() bool {
 // killAll kills all processes.
 func (ps *processes) killAll() {
 	for number, p := range ps.running() {
-		ps.operator.Disconnect(number)
-		ps.endProcess(number, p.Kill)
+		ps.endProcess(number, func() {
+			ps.operator.Disconnect(number)
+			p.Kill()
+		})
 	}
 }
 

@@ -123,9 +123,6 @@ func (r *run) execute() {
 	if r.infraError() == nil && r.space.IsOpen() {
 		checks{r}.checkAll()
 	}
-	if paused := r.operator.Paused(); paused != 0 {
-		r.operator.Disconnect(paused) // it cannot end while its requests are held
-	}
 	for number, p := range r.procs.running() {
 		if r.plan.GracefulStop {
 			r.procs.endProcess(number, p.Stop)
