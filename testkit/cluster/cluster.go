@@ -21,7 +21,7 @@ import (
 )
 
 // startTimeout bounds the start of a control plane, which takes 3 s on two idle cores, and realStartTimeout that with real
-// nodes, which takes 10 to 25 s. The rest is for busy machines.
+// nodes, which takes 5 to 25 s. The rest is for busy machines.
 const (
 	startTimeout     = 90 * time.Second
 	realStartTimeout = 5 * time.Minute
