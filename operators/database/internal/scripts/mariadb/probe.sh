@@ -41,18 +41,6 @@ following() {
   esac
 }
 
-# changed_credential prints the credential $1, and nothing if it is missing or invalid: the server keeps the former password.
-changed_credential() {
-  local text=''
-  if [ -r "$CREDENTIALS/$1" ]; then
-    text=$(<"$CREDENTIALS/$1")
-  fi
-  case $text in
-  *$'\n'*) ;;
-  *) printf '%s' "$text" ;;
-  esac
-}
-
 # set_password prints the statement that gives the user $1 the password $2, as a hash or, with plain in $how, as it is. It
 # prints nothing for an empty password.
 set_password() {
@@ -68,12 +56,13 @@ set_password() {
 # update_passwords sets the passwords of the users once for each start of the server and each change of CREDENTIALS, which it
 # knows by a digest. After a failure the next probe tries again.
 update_passwords() {
-  local owner replication dump digest applied=$SOCKETS/.applied new how
-  owner=$(changed_credential password)
-  replication=$(changed_credential replication-password)
-  dump=$(changed_credential dump-password)
+  local owner='' replication='' dump='' start digest applied=$SOCKETS/.applied new how
+  read_credential password owner
+  read_credential replication-password replication
+  read_credential dump-password dump
   # The server writes the file prepared at each start.
-  digest=$(printf '%s\n' "$(stat -c '%i %Z' "$SOCKETS/prepared")" "$owner" "$replication" "$dump" | sha256sum)
+  start=$(stat -c '%i %Z' "$SOCKETS/prepared")
+  digest=$(sha256sum <<<"$start"$'\n'"$owner"$'\n'"$replication"$'\n'"$dump")
   if [ -r "$applied" ] && [ "$(<"$applied")" = "$digest" ]; then
     return
   fi

@@ -51,18 +51,6 @@ stuck() {
   fi
 }
 
-# changed_credential prints the credential $1, and nothing if it is missing or invalid: the server keeps the former password.
-changed_credential() {
-  local text=''
-  if [ -r "$CREDENTIALS/$1" ]; then
-    text=$(<"$CREDENTIALS/$1")
-  fi
-  case $text in
-  *$'\n'*) ;;
-  *) printf '%s' "$text" ;;
-  esac
-}
-
 # set_password prints the statement that gives the role $1 the password $2, if the role has a password already: a role
 # without one cannot connect over the network, and stays so. It prints nothing for an empty password.
 set_password() {
@@ -88,12 +76,13 @@ unlogged() {
 # update_passwords sets the passwords of the roles once for each start of the server and each change of CREDENTIALS, which it
 # knows by a digest. After a failure, the server's log has the error, and the next probe tries again.
 update_passwords() {
-  local owner replication dump digest applied=$SOCKETS/.applied new
-  owner=$(changed_credential password)
-  replication=$(changed_credential replication-password)
-  dump=$(changed_credential dump-password)
-  # The third line is the time of the start.
-  digest=$(printf '%s\n' "$(sed -n 3p "$PGDATA/postmaster.pid")" "$owner" "$replication" "$dump" | sha256sum)
+  local owner='' replication='' dump='' start digest applied=$SOCKETS/.applied new
+  read_credential password owner
+  read_credential replication-password replication
+  read_credential dump-password dump
+  # The first three lines are the process, the directory and the time of the start.
+  mapfile -t -n 3 start 2>/dev/null <"$PGDATA/postmaster.pid"
+  digest=$(sha256sum <<<"${start[2]:-}"$'\n'"$owner"$'\n'"$replication"$'\n'"$dump")
   if [ -r "$applied" ] && [ "$(<"$applied")" = "$digest" ]; then
     return
   fi

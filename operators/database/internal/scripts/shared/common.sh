@@ -65,6 +65,19 @@ credential() {
   printf '%s' "$text"
 }
 
+# read_credential sets the variable $2 to the credential $1, without a process. It changes nothing if the credential is missing,
+# empty or has several lines.
+read_credential() {
+  local text=''
+  if [ -r "$CREDENTIALS/$1" ]; then
+    text=$(<"$CREDENTIALS/$1")
+  fi
+  case $text in
+  '' | *$'\n'*) ;;
+  *) printf -v "$2" '%s' "$text" ;;
+  esac
+}
+
 # check_credentials checks the named credentials in advance: a failure inside of a here document would not end the script.
 check_credentials() {
   local name
@@ -97,7 +110,7 @@ age() { printf '%d' "$(($(date +%s) - $(stat -c %Y "$1")))"; }
 # replica followed last, and survives restarts. A replica that never followed is not ready.
 follows() {
   if [ "$2" = yes ]; then
-    touch "$1" 2>/dev/null || true # ignore a full disk
+    : 2>/dev/null >"$1" || true # as touch, without a process; ignore a full disk
   elif [ ! -e "$1" ]; then
     say "it has not followed the primary yet"
     return 1
