@@ -151,22 +151,28 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// The pod on a node without power stays, with the last state that the node has told, and runs again with the node.
+// The pods on a node without power stay, with the last state that the node has told, and run again with the node, also one
+// whose container was paused.
 func TestPowerLoss(t *testing.T) {
 	t.Parallel()
 	k := start(t, testkit.Private())
-	p := pod("lost")
-	p.Spec.NodeName = "node-1"
-	k.Apply(p)
-	k.Eventually(p, testkit.Ready())
+	pods := []*corev1.Pod{pod("lost"), pod("lost-while-paused")}
+	for _, p := range pods {
+		p.Spec.NodeName = "node-1"
+		k.Apply(p)
+		k.Eventually(p, testkit.Ready())
+	}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}}
+	k.Container(pods[1], "main").Pause()
 	k.Node("node-1").Stop()
 	k.Eventually(node, testkit.Condition("Ready", metav1.ConditionStatus(corev1.ConditionUnknown)))
 	k.Node("node-1").Start()
 	k.Eventually(node, testkit.Condition("Ready", metav1.ConditionTrue))
-	k.Eventually(p, testkit.Match("running again", func(p *corev1.Pod) bool {
-		return p.Status.Phase == corev1.PodRunning && restarts(p) == 1
-	}))
+	for _, p := range pods {
+		k.Eventually(p, testkit.Match("running again", func(p *corev1.Pod) bool {
+			return p.Status.Phase == corev1.PodRunning && restarts(p) == 1
+		}))
+	}
 }
 
 // The containers of an isolated node go on: they were not restarted when it is connected again.

@@ -67,6 +67,7 @@ func parent(c *spec.Network) error {
 		Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS,
 		Pdeathsig:  syscall.SIGKILL,
 	}
+	cmd.Cancel = func() error { return errors.Join(cmd.Process.Kill(), cgroups.Thaw()) }
 	err = cmd.Run() // the kernel reaps PID 1 of a namespace after all other processes of it
 	switch {
 	case ctx.Err() != nil:

@@ -105,9 +105,20 @@ func (n *machine) Stop() error {
 		n.relay = nil
 	}
 	n.process = nil
-	process.Kill()
+	process.SendKill()
+	err = errors.Join(err, n.thaw())
+	<-process.Done()
 	_ = n.hub.bridge.disconnect(n.index) // it may have ended with its namespace
 	return err
+}
+
+// thaw lets paused containers end that were killed with their node.
+func (n *machine) thaw() error {
+	cgroups, err := system.FindCgroups(n.cgroup())
+	if err != nil {
+		return err
+	}
+	return cgroups.Thaw()
 }
 
 func (n *machine) config() node.Config {

@@ -210,10 +210,13 @@ func lock(dir string, flags int) (*os.File, error) {
 }
 
 // RemoveUnusedCgroups removes the groups below the root whose names begin with a prefix, unless a process holds or uses
-// them.
+// them. Frozen processes that were killed end first.
 func RemoveUnusedCgroups(prefix string) error {
 	root, err := FindCgroups("")
 	if err != nil {
+		return err
+	}
+	if err := root.thawUnused(prefix); err != nil {
 		return err
 	}
 	for _, dir := range root.dirs() {

@@ -6,10 +6,13 @@ import (
 	"crypto/rand"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -72,6 +75,48 @@ func TestHeldCgroupsStay(t *testing.T) {
 	}
 	if dirs := missing(c); len(dirs) != len(c.dirs()) {
 		t.Errorf("some groups remain that no process holds: of %v only %v were removed", c.dirs(), dirs)
+	}
+}
+
+// A process that was killed while it was paused ends, and its groups are removed.
+func TestPausedProcessesEnd(t *testing.T) {
+	t.Parallel()
+	c := testCgroups(t)
+	pod := Cgroups{v2: c.v2, v1: c.v1, prefix: filepath.Join(c.prefix, "node", "pod")}
+	cmd := exec.Command("sleep", "600")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = cmd.Wait()
+	}()
+	for _, dir := range pod.dirs() {
+		err := os.MkdirAll(dir, 0o755)
+		if err == nil {
+			err = inheritCpuset(dir)
+		}
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(cmd.Process.Pid)), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(pod.Freeze(true), cmd.Process.Kill()); err != nil {
+		t.Fatal(err)
+	}
+	if err := RemoveUnusedCgroups(c.prefix); err != nil {
+		t.Error(err)
+	}
+	select {
+	case <-ended:
+	case <-time.After(time.Minute):
+		t.Error("the process has not ended")
+	}
+	if dirs := missing(c); len(dirs) != len(c.dirs()) {
+		t.Errorf("some groups remain: of %v only %v were removed", c.dirs(), dirs)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -63,9 +64,9 @@ func (c Cgroups) processes() ([]int, error) {
 
 // Freeze stops all processes of the group, or continues them.
 func (c Cgroups) Freeze(frozen bool) error {
-	file, state := filepath.Join(cgroupRoot, "freezer", c.prefix, "freezer.state"), "THAWED"
+	file, state := filepath.Join(c.freezer(), "freezer.state"), thawedState
 	if frozen {
-		state = "FROZEN"
+		state = frozenState
 	}
 	if c.v2 {
 		file, state = filepath.Join(cgroupRoot, c.prefix, "cgroup.freeze"), "0"
@@ -77,4 +78,70 @@ func (c Cgroups) Freeze(frozen bool) error {
 		return fmt.Errorf("stopping or continuing a control group: %w", err)
 	}
 	return nil
+}
+
+// Thaw continues the processes of the group and of all groups below it. In version 1, a frozen process that is killed does
+// not end before, nor does its PID namespace.
+func (c Cgroups) Thaw() error {
+	_, err := thaw(c.freezer())
+	return err
+}
+
+// freezer returns the folder of the group that has the state of its processes, which does not exist in version 2.
+func (c Cgroups) freezer() string { return filepath.Join(cgroupRoot, "freezer", c.prefix) }
+
+const frozenState, thawedState = "FROZEN", "THAWED"
+
+// thaw continues the processes in a folder and below it, and reports whether some were frozen.
+func thaw(dir string) (found bool, err error) {
+	return found, filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		file := filepath.Join(path, "freezer.state")
+		if err != nil || !entry.IsDir() {
+			return nil //nolint:nilerr // groups may end meanwhile
+		}
+		state, err := os.ReadFile(file)
+		if err != nil || strings.TrimSpace(string(state)) == thawedState {
+			return nil //nolint:nilerr // groups may end meanwhile
+		}
+		found = true
+		if err := os.WriteFile(file, []byte(thawedState), 0o600); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("continuing a control group: %w", err)
+		}
+		return nil
+	})
+}
+
+// thawUnused continues the processes of groups that RemoveUnusedCgroups may remove, and waits for the end of those that were
+// killed. It gives up after 5 s, because others may go on.
+func (c Cgroups) thawUnused(prefix string) error {
+	groups, err := filepath.Glob(filepath.Join(c.freezer(), prefix+"*"))
+	if err != nil {
+		return fmt.Errorf("finding control groups: %w", err)
+	}
+	for _, group := range groups {
+		f, err := lock(group, unix.LOCK_NB)
+		if err != nil {
+			continue // another process holds it, or has removed it
+		}
+		found, err := thaw(group)
+		for end := time.Now().Add(5 * time.Second); found && hasProcess(group) && time.Now().Before(end); {
+			<-time.After(10 * time.Millisecond)
+		}
+		if err := errors.Join(err, f.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hasProcess reports whether there is a process in a folder or below it.
+func hasProcess(dir string) (found bool) {
+	_ = filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		if err == nil && filepath.Base(path) == "cgroup.procs" {
+			pids, _ := os.ReadFile(path) //nolint:gosec // a control group has no links
+			found = found || len(pids) > 0
+		}
+		return nil
+	})
+	return found
 }

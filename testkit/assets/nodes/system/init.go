@@ -152,9 +152,12 @@ func (c *Child) Err() error {
 
 // Kill ends the process at once, and returns when it has ended.
 func (c *Child) Kill() {
-	_ = unix.Kill(c.PID, unix.SIGKILL)
+	c.SendKill()
 	<-c.done
 }
+
+// SendKill is Kill, and does not wait.
+func (c *Child) SendKill() { _ = unix.Kill(c.PID, unix.SIGKILL) }
 
 // Tail returns the last lines of a log, indented.
 func Tail(file string) string {
