@@ -7,7 +7,7 @@
 // behind: no process, no port, no socket, no file.
 //
 // To last from one package to the next, the lease of a test binary started by the go command also holds until that
-// command ends.
+// command ends. With real nodes it does not: the pods of one package would compete with the next package for the processors.
 //
 // Environments with different requirements (tier, programs, version of a custom resource) are different processes. A
 // program that uses this package must call RunHelperProcess first in main or TestMain.

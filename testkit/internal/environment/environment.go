@@ -48,7 +48,8 @@ type Request struct {
 	Private bool
 	// Name selects an environment that only requests of the same name share. Empty is the common one.
 	Name string
-	// UntilGoCommandEnds extends the lease until the end of the go command that runs this test binary.
+	// UntilGoCommandEnds extends the lease until the end of the go command that runs this test binary, unless the
+	// environment is private or has real nodes.
 	UntilGoCommandEnds bool
 	// Progress receives messages while an environment starts; nil drops them.
 	Progress func(string)
@@ -246,6 +247,10 @@ func (l *Lease) ReleaseAndWait(ctx context.Context) error {
 	}
 }
 
+// waitsForNextPackage reports whether the next package of a go command may use the same environment. No other process joins
+// a private one. Idle real nodes would take processors from the next package: their pods and kubelets still run.
+func (r Request) waitsForNextPackage() bool { return !r.Private && r.Tier != cluster.Real }
+
 func newLeaseRequest(req Request) (leaseRequest, error) {
 	h := leaseRequest{Nodes: req.Nodes}
 	for _, object := range req.Objects {
@@ -255,7 +260,7 @@ func newLeaseRequest(req Request) (leaseRequest, error) {
 		}
 		h.Objects = append(h.Objects, data)
 	}
-	if !req.UntilGoCommandEnds || req.Private { // a private environment does not wait for the next package
+	if !req.UntilGoCommandEnds || !req.waitsForNextPackage() {
 		return h, nil
 	}
 	parent := os.Getppid()
