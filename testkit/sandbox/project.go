@@ -1,17 +1,16 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
+	"go/build"
+	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -20,7 +19,6 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 
 	"github.com/homeostat-dev/homeostat/testkit/internal/manifest"
-	"github.com/homeostat-dev/homeostat/testkit/internal/tempfolder"
 )
 
 // A ProjectError reports a defect of an operator's folder. The caller has to fix it.
@@ -41,7 +39,7 @@ type Project struct {
 	Name string
 	// Dir is the absolute path.
 	Dir string
-	// Package is the import path of the operator's program.
+	// Package is the package of the operator's program, relative to Dir, such as ./cmd.
 	Package string
 	// Objects are the objects to install, without the Deployment: definitions, namespace, account, roles.
 	Objects []*unstructured.Unstructured
@@ -200,106 +198,50 @@ func render(dir string) ([]*unstructured.Unstructured, error) {
 
 // findMain returns the package of the operator's program: the only one in the folder, or the one in a usual place.
 func (p *Project) findMain(ctx context.Context) (string, error) {
-	const programsOnly = `{{if eq .Name "main"}}{{.Dir}} {{.ImportPath}}{{end}}`
-	cmd := exec.CommandContext(ctx, "go", "list", "-find", "-f", programsOnly, "./...")
-	cmd.Dir = p.Dir
-	out, err := cmd.Output()
-	if err != nil {
-		return "", fmt.Errorf("looking for its program: %w", withStderr(err))
-	}
-	programs := map[string]string{} // import path by folder
-	var only string
-	for line := range strings.Lines(string(out)) {
-		if dir, path, ok := strings.Cut(strings.TrimSpace(line), " "); ok {
-			programs[dir] = path
-			only = path
-		}
-	}
-	if len(programs) == 1 {
-		return only, nil
+	programs, err := p.findPrograms(ctx)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("looking for its program: %w", err)
+	case len(programs) == 0:
+		return "", errors.New("it has no Go program: a package main, usually in cmd")
+	case len(programs) == 1:
+		return programs[0], nil
 	}
 	for _, usual := range []string{"cmd", ".", "cmd/manager", "cmd/" + p.Name, "cmd/controller", "cmd/operator"} {
-		if path, ok := programs[filepath.Join(p.Dir, usual)]; ok {
-			return path, nil
+		if pkg := "./" + filepath.Clean(usual); slices.Contains(programs, pkg) {
+			return pkg, nil
 		}
-	}
-	if len(programs) == 0 {
-		return "", errors.New("it has no Go program: a package main, usually in cmd")
 	}
 	return "", fmt.Errorf("it has %d Go programs and none of them is in cmd", len(programs))
 }
 
-// Build compiles the operator's program and returns its file. The file is kept between calls: without changes the go
-// command does not link it again. The program is built without C, as released images are, unless CGO_ENABLED is set.
-func (p *Project) Build(ctx context.Context) (string, error) { return p.build(ctx, "") }
-
-// buildForImage is Build for the program of an image. The linker omits debug information, as it does for released images:
-// this information is a third of the file, and each node that runs the operator pulls and unpacks the file.
-func (p *Project) buildForImage(ctx context.Context) (string, error) {
-	return p.build(ctx, "image", "-ldflags=-s -w")
-}
-
-func (p *Project) build(ctx context.Context, folder string, flags ...string) (string, error) {
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return "", fmt.Errorf("building operator %s: %w", p.Name, err)
-	}
-	sum := sha256.Sum256([]byte(p.Dir))
-	file := filepath.Join(cache, "homeostat", "operators", hex.EncodeToString(sum[:6]), folder, p.Name)
-	if err := runGo(ctx, p.Dir, slices.Concat([]string{"build", "-o", file}, flags, []string{p.Package})...); err != nil {
-		return "", fmt.Errorf("building operator %s: %w", p.Name, err)
-	}
-	return file, nil
-}
-
-// compile compiles the packages of all programs with one go command for each workspace, and links none. Go commands that
-// run in parallel would each compile the packages that they have in common. Errors are left to [Project.Build], which
-// names the operator.
-func compile(ctx context.Context, projects []*Project) {
-	packages := map[string][]string{}
-	dirs := map[string]string{}
-	for _, p := range projects {
-		workspace, err := exec.CommandContext(ctx, "go", "-C", p.Dir, "env", "GOWORK").Output()
-		if file := strings.TrimSpace(string(workspace)); err == nil && filepath.IsAbs(file) {
-			packages[file] = append(packages[file], p.Package)
-			dirs[file] = p.Dir
+// findPrograms returns the packages main of the folder that the pattern ./... of the go command matches. The go command
+// itself would load the whole workspace, which takes longer than all else that Load does.
+func (p *Project) findPrograms(ctx context.Context) (programs []string, err error) {
+	return programs, filepath.WalkDir(p.Dir, func(dir string, entry fs.DirEntry, err error) error {
+		if err := cmp.Or(err, ctx.Err()); err != nil || !entry.IsDir() {
+			return err
 		}
-	}
-	for file, paths := range packages {
-		if len(paths) > 1 {
-			_ = runGo(ctx, dirs[file], append([]string{"list", "-export", "-f", "{{.ImportPath}}"}, paths...)...)
+		if dir != p.Dir && !isPackageFolder(dir, entry.Name()) {
+			return filepath.SkipDir
 		}
-	}
-}
-
-// runGo runs the go command in a folder. A canceled context ends its compilers too, and removes their temporary files.
-func runGo(ctx context.Context, dir string, args ...string) error {
-	temporary, err := tempfolder.Make()
-	if err != nil {
+		pkg, err := build.ImportDir(dir, 0)
+		if _, noGo := errors.AsType[*build.NoGoError](err); noGo {
+			return nil
+		}
+		if err == nil && pkg.IsCommand() {
+			relative, err := filepath.Rel(p.Dir, dir)
+			programs = append(programs, "./"+relative)
+			return err
+		}
 		return err
-	}
-	defer func() { _ = tempfolder.Remove(temporary) }()
-	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOTMPDIR="+temporary)
-	if os.Getenv("CGO_ENABLED") == "" {
-		cmd.Env = append(cmd.Env, "CGO_ENABLED=0")
-	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	if _, err := cmd.Output(); err != nil {
-		return withStderr(err)
-	}
-	return nil
+	})
 }
 
-// withStderr adds the error output of the go command.
-func withStderr(err error) error {
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && len(exit.Stderr) > 0 {
-		return fmt.Errorf("%w:\n%s", err, strings.TrimSpace(string(exit.Stderr)))
-	}
-	return err
+// isPackageFolder reports whether the pattern ./... of the go command matches packages in a folder below its own.
+func isPackageFolder(dir, name string) bool {
+	return !strings.HasPrefix(name, ".") && !strings.HasPrefix(name, "_") && name != "testdata" && name != "vendor" &&
+		!exists(filepath.Join(dir, "go.mod"))
 }
 
 func exists(name string) bool {

@@ -141,16 +141,7 @@ func (s *Sandbox) build(ctx context.Context) ([]string, error) {
 	for _, p := range s.opts.Projects {
 		s.report("building operator %s", p.Name)
 	}
-	compile(ctx, s.opts.Projects)
-	build := (*Project).Build
-	if s.opts.Real != nil {
-		build = (*Project).buildForImage
-	}
-	programs := make([]string, len(s.opts.Projects))
-	return programs, s.forEachProject(ctx, func(ctx context.Context, i int, p *Project) (err error) {
-		programs[i], err = build(p, ctx)
-		return err
-	})
+	return buildAll(ctx, s.opts.Projects, s.opts.Real != nil)
 }
 
 // startWithoutOperators connects to a cluster and runs the projects' pods once they are installed.
