@@ -218,7 +218,7 @@ func (p *Project) findMain(ctx context.Context) (string, error) {
 // findPrograms returns the packages main of the folder that the pattern ./... of the go command matches. The go command
 // itself would load the whole workspace, which takes longer than all else that Load does.
 func (p *Project) findPrograms(ctx context.Context) (programs []string, err error) {
-	return programs, filepath.WalkDir(p.Dir, func(dir string, entry fs.DirEntry, err error) error {
+	err = filepath.WalkDir(p.Dir, func(dir string, entry fs.DirEntry, err error) error {
 		if err := cmp.Or(err, ctx.Err()); err != nil || !entry.IsDir() {
 			return err
 		}
@@ -236,6 +236,7 @@ func (p *Project) findPrograms(ctx context.Context) (programs []string, err erro
 		}
 		return err
 	})
+	return programs, err
 }
 
 // isPackageFolder reports whether the pattern ./... of the go command matches packages in a folder below its own.

@@ -94,7 +94,7 @@ const frozenState, thawedState = "FROZEN", "THAWED"
 
 // thaw continues the processes in a folder and below it, and reports whether some were frozen.
 func thaw(dir string) (found bool, err error) {
-	return found, filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		file := filepath.Join(path, "freezer.state")
 		if err != nil || !entry.IsDir() {
 			return nil //nolint:nilerr // groups may end meanwhile
@@ -104,11 +104,13 @@ func thaw(dir string) (found bool, err error) {
 			return nil //nolint:nilerr // groups may end meanwhile
 		}
 		found = true
-		if err := os.WriteFile(file, []byte(thawedState), 0o600); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		err = os.WriteFile(file, []byte(thawedState), 0o600)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENODEV) { // it has ended
 			return fmt.Errorf("continuing a control group: %w", err)
 		}
 		return nil
 	})
+	return found, err
 }
 
 // thawUnused continues the processes of groups that RemoveUnusedCgroups may remove, and waits for the end of those that were
