@@ -216,23 +216,36 @@ func RemoveUnusedCgroups(prefix string) error {
 	if err != nil {
 		return err
 	}
-	if err := root.thawUnused(prefix); err != nil {
+	// In version 1, a killed process remains in all groups until its freezer group continues it.
+	if err := forUnused(root.freezer(), prefix, thawKilled); err != nil {
 		return err
 	}
 	for _, dir := range root.dirs() {
-		groups, err := filepath.Glob(filepath.Join(dir, prefix+"*"))
-		if err != nil {
-			return fmt.Errorf("finding control groups: %w", err)
-		}
-		for _, group := range groups {
-			f, err := lock(group, unix.LOCK_NB)
-			if err != nil {
-				continue // another process holds it, or has removed it
-			}
+		err := forUnused(dir, prefix, func(group string) error {
 			_ = removeCgroup(group) // it is busy if it has a process
-			if err := f.Close(); err != nil {
-				return fmt.Errorf("unlocking a control group: %w", err)
-			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// forUnused calls f for each group in a folder whose name begins with a prefix and that no process holds, and locks it
+// meanwhile.
+func forUnused(dir, prefix string, f func(group string) error) error {
+	groups, err := filepath.Glob(filepath.Join(dir, prefix+"*"))
+	if err != nil {
+		return fmt.Errorf("finding control groups: %w", err)
+	}
+	for _, group := range groups {
+		held, err := lock(group, unix.LOCK_NB)
+		if err != nil {
+			continue // another process holds it, or has removed it
+		}
+		if err := errors.Join(f(group), held.Close()); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -113,27 +113,14 @@ func thaw(dir string) (found bool, err error) {
 	return found, err
 }
 
-// thawUnused continues the processes of groups that RemoveUnusedCgroups may remove, and waits for the end of those that were
-// killed. It gives up after 5 s, because others may go on.
-func (c Cgroups) thawUnused(prefix string) error {
-	groups, err := filepath.Glob(filepath.Join(c.freezer(), prefix+"*"))
-	if err != nil {
-		return fmt.Errorf("finding control groups: %w", err)
+// thawKilled continues the processes in a folder and below it, and waits for the end of those that were killed. It gives up
+// after 5 s, because others may go on.
+func thawKilled(group string) error {
+	found, err := thaw(group)
+	for end := time.Now().Add(5 * time.Second); found && hasProcess(group) && time.Now().Before(end); {
+		<-time.After(10 * time.Millisecond)
 	}
-	for _, group := range groups {
-		f, err := lock(group, unix.LOCK_NB)
-		if err != nil {
-			continue // another process holds it, or has removed it
-		}
-		found, err := thaw(group)
-		for end := time.Now().Add(5 * time.Second); found && hasProcess(group) && time.Now().Before(end); {
-			<-time.After(10 * time.Millisecond)
-		}
-		if err := errors.Join(err, f.Close()); err != nil {
-			return err
-		}
-	}
-	return nil
+	return err
 }
 
 // hasProcess reports whether there is a process in a folder or below it.
