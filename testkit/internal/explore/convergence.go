@@ -47,7 +47,7 @@ func (r *run) awaitConvergence(step int) bool {
 			}
 			return goesOn
 		}
-		if behind = r.isBehind(); !behind && !r.idle.IsStarved() && !r.isConvergedAndIdle(step) {
+		if behind = r.isBehind(); !behind && !r.idle.IsStarved() && !r.operator.Initializing() && !r.isConvergedAndIdle(step) {
 			break
 		}
 	}
@@ -128,7 +128,8 @@ func (r *run) reportTimeout(step int, waited time.Duration) {
 	case falseStatus != nil:
 		r.addViolation(falseStatus.Oracle, falseStatus.Message, falseStatus.Detail)
 	case r.procs.isRunning() || busy || idle < quiescence.StepQuietPeriod:
-		r.addViolation(oracleAtRest, fmt.Sprintf("%s the operator does not come to rest", r.after(step)), r.lastWrites(5, r.began))
+		r.addViolation(oracleAtRest, fmt.Sprintf("%s the operator does not come to rest", r.after(step)),
+			r.lastWrites(5, r.began)+"\n"+r.operator.Activity())
 	default:
 		r.addViolation(oracleExit, fmt.Sprintf("%s the operator does not run", r.after(step)), "")
 	}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -75,6 +76,10 @@ func TestInitializingInformerIsBusy(t *testing.T) {
 	resp := send(t, client(w, 1), http.MethodGet, s.URL+pods+"?watch=1&sendInitialEvents=true", "")
 	defer func() { _ = resp.Body.Close() }()
 	lines := bufio.NewScanner(resp.Body)
+	const waits = "a watch has not sent all existing objects; the last activity was "
+	if got := w.Activity(); !w.Initializing() || !strings.HasPrefix(got, waits) {
+		t.Errorf("the activity is %q, want %q", got, waits)
+	}
 	for range 2 {
 		if !lines.Scan() {
 			t.Fatal(lines.Err())
@@ -82,6 +87,9 @@ func TestInitializingInformerIsBusy(t *testing.T) {
 	}
 	<-sent
 	awaitBusy(t, w, false)
+	if got := w.Activity(); w.Initializing() || !strings.HasPrefix(got, "the last activity was ") {
+		t.Errorf("the activity is %q after all objects were sent", got)
+	}
 	if !isActivity(w, lastSent, true) {
 		t.Error("the end of the existing objects is no activity")
 	}

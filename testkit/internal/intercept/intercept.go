@@ -173,29 +173,6 @@ func (ic *Interceptor) Calls() []Call {
 	return calls
 }
 
-// Busy reports whether a request is pending, except for leader election, a watch has not yet sent all existing objects, or
-// the operator is known to be reconciling. It also returns the time since the last activity: a write, a watch event, or a
-// read that the process has not sent before. Reads that a process repeats are no activity, as an idle operator may poll.
-func (ic *Interceptor) Busy() (running bool, idle time.Duration) {
-	paused := ic.Paused()
-	reconciling := ic.Reconciling != nil && ic.Reconciling(paused)
-	ic.mu.Lock()
-	defer ic.mu.Unlock()
-	return ic.running > 0 || reconciling || ic.isInitializing(), time.Since(ic.lastActivity)
-}
-
-// isInitializing reports whether an informer waits for the existing objects. The API server may need seconds for them. The
-// caller holds the mutex.
-func (ic *Interceptor) isInitializing() bool {
-	for s := range ic.streams {
-		paused := ic.pause != nil && ic.pause.process == s.process
-		if s.initial && !paused && !s.isBroken() {
-			return true
-		}
-	}
-	return false
-}
-
 // ResetIdleTime resets the idle time, before an event that the operator will receive.
 func (ic *Interceptor) ResetIdleTime() {
 	ic.mu.Lock()
