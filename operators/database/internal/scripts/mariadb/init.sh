@@ -117,11 +117,7 @@ rm -rf "$partial" "$DATADIR.followed"
 id=$(($(od -An -N4 -tu4 /dev/urandom) % 4294967294 + 1))
 check_credentials replication-password
 if [ "$MEMBER" != 0 ]; then
-  until seed "$PRIMARY_HOST" become_replica; do
-    say "the primary cannot be copied yet; trying again in 5 s"
-    rm -rf "$partial"
-    pause 5
-  done
+  repeat_copy "$partial" seed "$PRIMARY_HOST" become_replica
 elif ! recovered "$partial"; then
   check_begun
   attend install "$partial" || give_up "the data directory cannot be made: the log of the container says why"

@@ -55,14 +55,6 @@ make_primary() {
   fi
 }
 
-make_replica() {
-  until copy "$PRIMARY_HOST"; do
-    say "the primary cannot be copied yet; trying again in 5 s"
-    rm -rf "$partial"
-    pause 5
-  done
-}
-
 lock_data "$PGDATA"
 if [ -e "$PGDATA" ]; then
   [ -s "$PGDATA/PG_VERSION" ] || give_up "$PGDATA is there and holds no data of PostgreSQL: nothing is put over it"
@@ -73,6 +65,6 @@ rm -rf "$partial" "$PGDATA.followed"
 if [ "$MEMBER" = 0 ]; then
   make_primary
 else
-  make_replica
+  repeat_copy "$partial" copy "$PRIMARY_HOST"
 fi
 put_in_place "$partial" "$PGDATA"

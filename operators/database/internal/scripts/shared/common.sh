@@ -165,6 +165,21 @@ reject_replica() {
     "techoral.com/recover-from-member=<number of the member>"
 }
 
+# repeat_copy repeats a command that copies the primary until it succeeds. Partial data are in $1. The primary of a new
+# Database is made at the same time as its replicas, so that the pauses of the first half minute are short.
+repeat_copy() {
+  local wait
+  until "${@:2}"; do
+    wait=5
+    if [ "$SECONDS" -lt 30 ]; then
+      wait=1
+    fi
+    say "the primary cannot be copied yet; trying again in $wait s"
+    rm -rf "$1"
+    pause "$wait"
+  done
+}
+
 # recovered calls recover with the host name of a replica, until it succeeds or until the user no longer asks for it. The
 # file RECOVER_FROM has the host name, and exists while the user asks for it. Partial data are in $1.
 recovered() {
