@@ -145,15 +145,23 @@ func (c *command) applyAndWatch(
 				})
 				v.keep(readyText(k.current(), "Ctrl-C here"))
 			case o.background:
-				return withLogs(err, box)
+				return withLogs(withPods(ctx, err, box), box)
 			default:
-				report(err.Error())
+				report(withPods(ctx, err, box).Error())
 			}
 		case <-changes:
 			<-time.After(redrawDelay)
 		case <-ticker.C:
 		}
 	}
+}
+
+// withPods adds the pods on real nodes that are not ready.
+func withPods(ctx context.Context, err error, box *sandbox.Sandbox) error {
+	if pods := box.UnreadyPods(ctx); pods != "" {
+		return fmt.Errorf("%w\n%s", err, pods)
+	}
+	return err
 }
 
 // withLogs adds the operators' logs.
