@@ -84,7 +84,8 @@ func containerState(c *corev1.ContainerStatus) string {
 	case state.Waiting != nil:
 		text = strings.TrimSuffix("waiting, "+state.Waiting.Reason+": "+state.Waiting.Message, ": ")
 	case state.Terminated != nil:
-		text = fmt.Sprintf("ended with status %d, %s %s", state.Terminated.ExitCode, state.Terminated.Reason, state.Terminated.Message)
+		end := state.Terminated
+		text = fmt.Sprintf("ended with status %d, %s %s", end.ExitCode, end.Reason, end.Message)
 	case state.Running != nil:
 		text = fmt.Sprintf("running for %v", time.Since(state.Running.StartedAt.Time).Round(time.Second))
 	}

@@ -24,8 +24,10 @@ func TestUnreadyPods(t *testing.T) {
 	ended := func(status int32, reason string) corev1.ContainerState {
 		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: status, Reason: reason}}
 	}
-	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(time.Now().Add(-time.Hour))}}
-	waiting := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off 10s"}}
+	anHourAgo := metav1.NewTime(time.Now().Add(-time.Hour))
+	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: anHourAgo}}
+	back := &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "for 10s"}
+	waiting := corev1.ContainerState{Waiting: back}
 	ready := []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 	unscheduled := pod("f-unscheduled", corev1.PodStatus{Phase: corev1.PodPending})
 	unscheduled.Spec.NodeName = ""
@@ -45,23 +47,21 @@ func TestUnreadyPods(t *testing.T) {
 	)
 	at := metav1.NewTime(time.Date(2026, 11, 29, 15, 4, 5, 0, time.UTC))
 	clients.PrependReactor("list", "events", func(action k8stesting.Action) (bool, runtime.Object, error) {
-		if got := action.(k8stesting.ListAction).GetListRestrictions().Fields.String(); got != "involvedObject.uid=1" {
+		list, _ := action.(k8stesting.ListAction)
+		if got := list.GetListRestrictions().Fields.String(); got != "involvedObject.uid=1" {
 			t.Errorf("it listed events with %q", got)
 		}
 		return true, &corev1.EventList{Items: []corev1.Event{
-			{Reason: "Unhealthy", Message: "probe failed", LastTimestamp: at},
+			{Reason: "Unhealthy", Message: "probe", LastTimestamp: at},
 			{Reason: "Scheduled", EventTime: metav1.NewMicroTime(at.Add(-time.Minute))},
 		}}, nil
 	})
-	const want = `pod shop/c-init on node node-0: Pending; container copy: running for 1h0m0s; last event: 15:04:05 Unhealthy: probe failed
-    fake logs
-pod shop/d-crashing on node node-0: Running; container web: waiting, CrashLoopBackOff: back-off 10s, restarted 3 times; ` +
-		`last event: 15:04:05 Unhealthy: probe failed
-    fake logs
-pod shop/e-failed on node node-0: Failed; container job: ended with status 2, Error; last event: 15:04:05 Unhealthy: probe failed
-    fake logs
-pod shop/f-unscheduled on node -: Pending; last event: 15:04:05 Unhealthy: probe failed
-`
+	const event = "; last event: 15:04:05 Unhealthy: probe\n"
+	const want = "pod shop/c-init on node node-0: Pending; container copy: running for 1h0m0s" + event + "    fake logs\n" +
+		"pod shop/d-crashing on node node-0: Running; container web: waiting, CrashLoopBackOff: for 10s, restarted 3 times" +
+		event + "    fake logs\n" +
+		"pod shop/e-failed on node node-0: Failed; container job: ended with status 2, Error" + event + "    fake logs\n" +
+		"pod shop/f-unscheduled on node -: Pending" + event
 	if diff := cmp.Diff(want, unreadyPods(t.Context(), clients)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
