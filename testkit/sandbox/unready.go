@@ -15,12 +15,14 @@ import (
 )
 
 // UnreadyPods describes the pods on real nodes that are not ready, with their last event and the end of the log of the
-// container that they wait for. It returns "" if there are none, and without real nodes, whose programs have logs of their
-// own.
+// container that they wait for. It returns "" if there are none, and without real nodes: then, operators have logs of
+// their own. It needs at most 30 s: a kubelet may not answer.
 func (s *Sandbox) UnreadyPods(ctx context.Context) string {
 	if s.opts.Real == nil {
 		return ""
 	}
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
 	clients, err := kubernetes.NewForConfig(s.config)
 	if err != nil {
 		return fmt.Sprintf("reading pods: %v", err)
